@@ -67,7 +67,9 @@ class UnknownValues:
         self._record = _Struct(schema)
 
     def of(self, record: Mapping[str, Any]) -> list[OddValue]:
-        return [*self._record.values(record, "", "")]
+        found: list[OddValue] = []
+        self._record.find(record, "", "", found)
+        return found
 
 
 class _Struct:
@@ -76,33 +78,34 @@ class _Struct:
     def __init__(self, schema: StructType) -> None:
         self._names = frozenset(schema.names)
         parts = ((one.name, _part(one.dataType)) for one in schema)
-        self._parts: Mapping[str, _Struct | _Elements] = {name: part for name, part in parts if part is not None}
+        self._parts = [(name, part) for name, part in parts if part is not None]
 
-    def values(self, value: Any, name: str, place: str) -> Iterator[OddValue]:
+    def find(self, value: Any, name: str, place: str, found: list[OddValue]) -> None:
         if not isinstance(value, dict):
             return
-        for key, inner in value.items():
-            if key not in self._names:
-                if inner is not None:
-                    yield OddValue(name + key, place + key, inner)
-            elif (part := self._parts.get(key)) is not None:
-                yield from part.values(inner, f"{name}{key}{part.mark}", f"{place}{key}{part.mark}")
+        unknown = [key for key in value if key not in self._names and value[key] is not None]
+        found += [OddValue(name + key, place + key, value[key]) for key in unknown]
+        for key, part in self._parts:
+            if (inner := value.get(key)) is not None:
+                part.find(inner, f"{name}{key}{part.mark}", f"{place}{key}{part.mark}", found)
 
 
 class _Elements:
     """Of an array or a map, whose elements or values have parts. The places of both are in brackets, which the part
     before them leaves open."""
 
+    mark = ""
+
     def __init__(self, part: "_Struct | _Elements", *, of_map: bool) -> None:
         self._part = part
         self._of_map = of_map
-        self.mark = ""
 
-    def values(self, value: Any, name: str, place: str) -> Iterator[OddValue]:
+    def find(self, value: Any, name: str, place: str, found: list[OddValue]) -> None:
         opening, closing = "{}" if self._of_map else "[]"
+        mark = self._part.mark
         for key, element in self._elements(value):
-            inner = f"{place}{opening}{key}{closing}{self._part.mark}"
-            yield from self._part.values(element, f"{name}{opening}{closing}{self._part.mark}", inner)
+            inner = f"{place}{opening}{key}{closing}{mark}"
+            self._part.find(element, f"{name}{opening}{closing}{mark}", inner, found)
 
     def _elements(self, value: Any) -> Iterator[tuple[Any, Any]]:
         if self._of_map and isinstance(value, dict):

@@ -190,3 +190,14 @@ def test_other_lines_of_a_block_stay_what_they_are() -> None:
     assert read.reasons[3] == "id: the value does not fit int"
     assert read.reasons[6] == "id: NOT NULL, but it is missing or null"
     assert read.texts[3] == lines[3].encode()
+
+
+def test_the_reason_names_the_column_that_must_not_be_null() -> None:
+    lines = ['{"v": "x", "id": "y"}', '{"v": "x"}', '{"v": "x", "id": 1}']
+    read = read_file("ndjson", "v INT, id INT NOT NULL", ndjson(*lines), rules=RESCUE)
+    assert read.reasons == {0: "id: the value does not fit int", 1: "id: NOT NULL, but it is missing or null"}
+    assert read.texts == {0: lines[0].encode(), 1: lines[1].encode()}
+    assert rescued(read) == {2: {"v": "x"}}
+    typed = read_file("csv", "v INT, id INT NOT NULL", b"v,id\nx,y\nx,\nx,1\n", rules=RESCUE)
+    assert (typed.reasons, rescued(typed)) == (read.reasons, {2: {"v": "x"}})
+    assert counts(typed.misfits) == counts(read.misfits) == {"v": (1, 2)}

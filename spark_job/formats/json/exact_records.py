@@ -14,6 +14,9 @@ class _NotFinite(NumberText):
     __slots__ = ()
 
 
+_EXACT = json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=_NotFinite)
+
+
 def quick_record(line: bytes) -> dict[str, Any] | None:
     """The object of a line, with numbers as Python has them. None: it is none, not even for Spark."""
     try:
@@ -28,10 +31,20 @@ def quick_record(line: bytes) -> dict[str, Any] | None:
 def exact_record(line: bytes) -> dict[str, Any] | None:
     """With every number as `NumberText`. Of a key that occurs twice it has the last value."""
     try:
-        record = json.loads(line, parse_float=NumberText, parse_int=NumberText, parse_constant=_NotFinite)
+        record = _EXACT.decode(line.decode())
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def is_exact(value: Any) -> bool:
+    """Whether `quick_record` has read each number of a value as it is written. It reads fractions, exponents and more
+    than 64 bits as floats."""
+    if isinstance(value, dict):
+        return all(map(is_exact, value.values()))
+    if isinstance(value, list):
+        return all(map(is_exact, value))
+    return type(value) is not float
 
 
 def line_of(record: dict[str, Any]) -> bytes | None:

@@ -21,20 +21,22 @@ class KeyCase:
 class _Struct:
     def __init__(self, schema: StructType) -> None:
         self._names: Mapping[str, str] = {name.lower(): name for name in schema.names}
+        self._spelled = frozenset(schema.names)
         parts = ((one.name, _part(one.dataType)) for one in schema)
-        self._parts = {name: part for name, part in parts if part is not None}
+        self._parts = [(name, part) for name, part in parts if part is not None]
 
     def respell(self, value: Any) -> bool:
         if not isinstance(value, dict):
             return False
         changed = False
-        for key in [*value]:
-            name = self._names.get(key.lower(), key)
-            if name not in value:
+        for key in [key for key in value if key not in self._spelled]:
+            name = self._names.get(key.lower())
+            if name is not None and name not in value:
                 value[name] = value.pop(key)
                 changed = True
-        inner = [part.respell(value[name]) for name, part in self._parts.items() if name in value]
-        return changed or any(inner)
+        for name, part in self._parts:
+            changed = part.respell(value.get(name)) or changed
+        return changed
 
 
 class _Elements:

@@ -38,13 +38,14 @@ class MisfitSearch:
 
 
 def without_misfits(record: dict[str, Any], some: Sequence[Place]) -> tuple[bytes, list[OddValue]] | None:
-    """The line of a record without the values at these places, and what was taken out. Changes the record. None: a
-    column that is NOT NULL would have no value, or the record cannot be written again."""
+    """The line of a record without the values at these places, and what was taken out; what is NOT NULL stays, so that
+    the record is refused because of it. Changes the record. None: nothing was taken out, or the record cannot be
+    written again."""
     misfits = list[OddValue]()
     for place in some:
         path = place.taken_out(_depth(record, place.path))
         if path is None:
-            return None
+            continue
         around: Any = record
         for name in path[:-1]:
             around = around.get(name) if isinstance(around, dict) else None

@@ -5,17 +5,19 @@ Lines without such data cost what they cost without rules. Others are looked at 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from blizzard.config.schema_rules import SchemaRules
-from spark_job.formats.json.exact_records import exact_record, line_of, quick_record
+from spark_job.formats.json.exact_records import exact_record, is_exact, line_of, quick_record
 from spark_job.formats.json.key_case import KeyCase
+from spark_job.formats.json.learned_spelling import LearnedSpelling
 from spark_job.formats.json.misfit_search import MisfitSearch, without_misfits
 from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.unknown_keys import UnknownKeys
-from spark_job.formats.odd_data import OddRecord, UnknownValues
+from spark_job.formats.odd_data import OddRecord, OddValue, UnknownValues
 from spark_job.formats.protocol import Parsed, UnknownField
 
 
@@ -29,9 +31,16 @@ class OddJsonParser:
         self._values = UnknownValues(schema)
         self._case = KeyCase(schema) if rules.ignores_case else None
         self._misfits = MisfitSearch(schema) if rules.rescues_misfits else None
+        self._schema = schema
+        # Of the last block that needed one. Replaced as a whole, since threads share it.
+        self._spelling: LearnedSpelling | None = None
 
     def parse(self, block: bytes, *, braced: int | None = None) -> Parsed:
         """As `NdjsonParser.parse`."""
+        spelling, self._spelling = self._spelling, None
+        if spelling is not None and (parsed := spelling.parse(block, braced=braced)) is not None:
+            self._spelling = spelling
+            return parsed
         parsed, suspects = self._parser.read(block, braced=braced)
         if not suspects.numbers and not parsed.refused:
             return parsed
@@ -40,10 +49,16 @@ class OddJsonParser:
         lines |= {number: text for (number, _), text in zip(parsed.refused, parsed.refused_texts, strict=True)}
         odd, respelled = self._look_at(lines)
         again.read(respelled, lines)
+        self._learn(respelled, lines)
         if self._misfits is not None:
             self._take_out(self._misfits, again, lines, respelled, odd)
         unknown = {} if self._rules.looks_at_fields else self._counts({**lines, **respelled})
         return replace(again.parsed(), odd=odd, unknown=unknown)
+
+    def _learn(self, respelled: Mapping[int, bytes], lines: Mapping[int, bytes]) -> None:
+        """The spelling of most lines."""
+        if 2 * len(respelled) > len(lines) and (record := quick_record(lines[min(respelled)])) is not None:
+            self._spelling = LearnedSpelling(self._schema, self._parser.schema, record)
 
     def _counts(self, lines: Mapping[int, bytes]) -> Mapping[str, UnknownField]:
         numbers = sorted(lines)
@@ -54,15 +69,26 @@ class OddJsonParser:
         odd, respelled = dict[int, OddRecord](), dict[int, bytes]()
         for number, line in lines.items():
             record = quick_record(line)
-            if record is None or not self._keys.are_in(record):
+            if record is None:
                 continue
-            record = exact_record(line) or record
-            if self._case is not None and self._case.respell(record) and (again := line_of(record)) is not None:
-                respelled[number] = again
-            unknown = self._values.of(record) if self._rules.looks_at_fields else []
-            if unknown:
+            if self._case is not None and self._case.respell(record):
+                if not is_exact(record):
+                    record = exact_record(line) or record
+                    self._case.respell(record)
+                if (again := line_of(record)) is not None:
+                    respelled[number] = again
+            if self._rules.looks_at_fields and (unknown := self._unknown(record, line)):
                 odd[number] = OddRecord(unknown, text=line)
         return odd, respelled
+
+    def _unknown(self, record: dict[str, Any], line: bytes) -> list[OddValue]:
+        """`record`: of the line, with its keys spelled like the columns."""
+        found = self._values.of(record)
+        if all(is_exact(one.value) for one in found) or (exact := exact_record(line)) is None:
+            return found
+        if self._case is not None:
+            self._case.respell(exact)
+        return self._values.of(exact)
 
     def _take_out(
         self,
@@ -81,7 +107,7 @@ class OddJsonParser:
             found = without_misfits(record, places) if record is not None else None
             if found is not None:
                 taken[refused[at]] = found
-        good = again.read({number: line for number, (line, _) in taken.items()}, lines, only_good=True)
+        good = again.read({number: line for number, (line, _) in taken.items()}, lines)
         for number in good:
             odd.setdefault(number, OddRecord(text=lines[number])).misfits = taken[number][1]
 
@@ -99,20 +125,16 @@ class _Again:
         self.refused: dict[int, tuple[str | None, bytes]] = {number: (why, text) for (number, why), text in texts}
         """The lines that are no rows so far."""
 
-    def read(self, some: Mapping[int, bytes], lines: Mapping[int, bytes], *, only_good: bool = False) -> Sequence[int]:
-        """Read these lines again, and return those that are rows now. `lines`: as the file has them. `only_good`: what
-        is refused again keeps its reason."""
+    def read(self, some: Mapping[int, bytes], lines: Mapping[int, bytes]) -> Sequence[int]:
+        """Read these lines again, and return those that are rows now. `lines`: as the file has them."""
         if not some:
             return ()
         numbers = sorted(some)
         parsed = self._read([some[number] for number in numbers])
-        good = [
-            numbers[at] for at in (range(parsed.records.num_rows) if parsed.positions is None else parsed.positions)
-        ]
-        if not only_good:
-            self._replaced.update(numbers)
-            for at, why in parsed.refused:
-                self.refused[numbers[at]] = (why, lines[numbers[at]])
+        good = [numbers[at] for at in parsed.numbers]
+        self._replaced.update(numbers)
+        for at, why in parsed.refused:
+            self.refused[numbers[at]] = (why, lines[numbers[at]])
         for number in good:
             self.refused.pop(number, None)
         self._tables.append(parsed.records)

@@ -19,9 +19,6 @@ class UnknownKeys:
     def __init__(self, schema: StructType) -> None:
         self._known = _Struct(schema)
 
-    def are_in(self, record: Mapping[str, Any]) -> bool:
-        return any(True for _ in self._known.unknown(record, ""))
-
     def of(self, lines: Iterable[bytes], numbers: Iterable[int]) -> dict[str, UnknownField]:
         """Lines that are no JSON object have no keys."""
         counts = UnknownCounts()
