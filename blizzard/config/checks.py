@@ -128,6 +128,8 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
     if columns is None:
         return None
     check_schema_rules(source, _source_path(source), problems)
+    if problems.has(path):
+        return None
     return {**columns, RESCUED: "string"} if source.schema_rules.rescues else columns
 
 

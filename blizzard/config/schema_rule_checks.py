@@ -94,7 +94,8 @@ def _conflict(
             return None
     if found != columns[name]:
         same = ".".join(key)
-        return f"reads the key {same!r} as {columns[name]}, and column {other} reads it as {found}; give them one type"
+        reads = f"column {name} reads the key {same!r} as {columns[name]}, and column {other} reads it as {found}"
+        return f"{reads}; give them one type"
     return None
 
 

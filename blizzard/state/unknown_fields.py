@@ -44,8 +44,9 @@ class UnknownField(NamedTuple):
         text = f"{self.name} (records: {self.records:,}, first in {self.file})"
         if self.near is None:
             return text
-        key = f"`{self.name}`" if "." in self.near else self.name
-        return f"{text}: did you mean the column {self.near}? set keys: ignore_case, or fields: {{{self.near}: {key}}}"
+        is_inside = any(mark in self.near for mark in ".[{")
+        fields = "" if is_inside else f", or fields: {{{self.near}: {self.name}}}"
+        return f"{text}: did you mean the column {self.near}? set keys: ignore_case{fields}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,12 @@ class NumberText(str):
     __slots__ = ()
 
 
+class NotFinite(NumberText):
+    """NaN or an infinity, which Spark reads although it is not JSON."""
+
+    __slots__ = ()
+
+
 def json_text(value: Any) -> str:
     """Bytes in Base64, decimals and times as strings, numbers as their file writes them."""
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS
@@ -53,7 +59,7 @@ def json_text(value: Any) -> str:
 
 
 def _shown(value: object) -> object:
-    if isinstance(value, NumberText):
+    if isinstance(value, NumberText) and not isinstance(value, NotFinite):
         return orjson.Fragment(value.encode())
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()

@@ -48,8 +48,9 @@ class RuledFormat:
             parsed = _without(parsed, {number: record for number, record in odd.items() if record.unknown})
         columns = self._keys.columns(parsed.records)
         if RESCUED in self._schema.names:
-            columns.append(self._rescued(parsed, odd))
-        return replace(parsed, records=pa.Table.from_arrays(columns, schema=self._schema))
+            columns[RESCUED] = self._rescued(parsed, odd)
+        ordered = [columns[name] for name in self._schema.names]
+        return replace(parsed, records=pa.Table.from_arrays(ordered, schema=self._schema))
 
     def _rescued(self, parsed: Parsed, odd: Mapping[int, OddRecord]) -> pa.Array:
         count = parsed.records.num_rows
@@ -70,8 +71,9 @@ class RuledFormat:
         columns = self._keys.record(F.col("record"))
         if RESCUED in self._schema.names:
             rescued = F.col(RESCUED) if RESCUED in judged.columns else F.lit(None).cast("string")
-            columns.append(rescued.alias(RESCUED))
-        return judged.withColumn("record", F.when(F.col("record").isNotNull(), F.struct(*columns))).drop(RESCUED)
+            columns[RESCUED] = rescued
+        record = F.struct(*(columns[name].alias(name) for name in self._schema.names))
+        return judged.withColumn("record", F.when(F.col("record").isNotNull(), record)).drop(RESCUED)
 
 
 def _kinds(values: Sequence[OddValue], *, tell: bool) -> dict[str, Type | None]:

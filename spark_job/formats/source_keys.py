@@ -26,9 +26,9 @@ class SourceKeys:
         self.schema = schema
         """What is read from a file. A struct around a column that is NOT NULL is itself NOT NULL."""
 
-    def columns(self, found: pa.Table) -> list[pa.Array | pa.ChunkedArray]:
-        """The columns of the source, from a table with those of `schema`."""
-        return [self._column(found, field) for field in self._columns]
+    def columns(self, found: pa.Table) -> dict[str, pa.Array | pa.ChunkedArray]:
+        """The columns of the source by name, from a table with those of `schema`."""
+        return {field.name: self._column(found, field) for field in self._columns}
 
     def _column(self, found: pa.Table, field: StructField) -> pa.Array | pa.ChunkedArray:
         first, *rest = self._paths[field.name]
@@ -38,9 +38,9 @@ class SourceKeys:
         wanted = column_type(field.dataType)
         return values if values.type == wanted else values.cast(wanted)
 
-    def record(self, found: Column) -> list[Column]:
-        """The columns of the source, from a struct with the columns of `schema`."""
-        return [self._spark_column(found, field).alias(field.name) for field in self._columns]
+    def record(self, found: Column) -> dict[str, Column]:
+        """The columns of the source by name, from a struct with the columns of `schema`."""
+        return {field.name: self._spark_column(found, field) for field in self._columns}
 
     def _spark_column(self, found: Column, field: StructField) -> Column:
         for name in self._paths[field.name]:

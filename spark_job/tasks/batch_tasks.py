@@ -48,7 +48,7 @@ class Task:
     def from_json(cls, text: str) -> "Task":
         document = json.loads(text)
         settings = document["settings"]
-        limits, rules = Limits(**settings.pop("limits")), SchemaRules(**settings.pop("rules"))
+        limits, rules = Limits(**settings.pop("limits")), SchemaRules(**settings.pop("rules", {}))
         return cls(
             document["uri"],
             S3Settings(**document["s3"]),

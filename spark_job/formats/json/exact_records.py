@@ -5,16 +5,9 @@ from typing import Any
 
 import orjson
 
-from spark_job.formats.odd_data import NumberText
+from spark_job.formats.odd_data import NotFinite, NumberText
 
-
-class _NotFinite(NumberText):
-    """NaN or an infinity, which Spark reads although it is not JSON."""
-
-    __slots__ = ()
-
-
-_EXACT = json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=_NotFinite)
+_EXACT = json.JSONDecoder(parse_float=NumberText, parse_int=NumberText, parse_constant=NotFinite)
 
 
 def quick_record(line: bytes) -> dict[str, Any] | None:

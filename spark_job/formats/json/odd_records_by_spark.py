@@ -1,5 +1,6 @@
 """Spark's JSON parser, for lines of a source with rules for data that is not as its schema says."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,10 +24,12 @@ _PREPARED = StructType([StructField("line", StringType()), StructField(RESCUED, 
 def decided_with_rules(lines: DataFrame, schema: StructType, rules: SchemaRules) -> DataFrame:
     """The lines with their `record` of `schema`, and what is rescued of it; `fault` says why one is refused."""
     prepare = _Prepare(schema.json(), rules)
-    found = lines.withColumn("_written", F.col("line")).withColumn("line", F.udf(prepare.respelled, "string")("line"))
+    respelled = F.udf(lambda line: prepare.respelled(line), "string")
+    prepared = F.udf(lambda line, misfits: prepare.prepared(line, misfits), _PREPARED)
+    found = lines.withColumn("_written", F.col("line")).withColumn("line", respelled("line"))
     misfits = F.array(*_misfits(places(schema))) if rules.rescues_misfits else F.array().cast("array<int>")
-    prepared = F.udf(prepare.prepared, _PREPARED)(F.col("line"), F.filter(misfits, lambda at: at.isNotNull()))
-    found = found.withColumn("_prepared", prepared).withColumn("line", F.col("_prepared.line"))
+    found = found.withColumn("_prepared", prepared("line", F.filter(misfits, lambda at: at.isNotNull())))
+    found = found.withColumn("line", F.col("_prepared.line"))
     judged = decided_by_spark(found, schema).withColumn("line", F.col("_written"))
     return judged.withColumn(RESCUED, F.col(f"_prepared.{RESCUED}")).drop("_written", "_prepared")
 
@@ -54,8 +57,6 @@ class _Prepare:
 
     @cached_property
     def _type(self) -> StructType:
-        import json
-
         return StructType.fromJson(json.loads(self.schema))
 
     @cached_property
