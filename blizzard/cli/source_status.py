@@ -16,8 +16,8 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import Receipt, Receipts
-from blizzard.state.unknown_fields import NO_FIELDS
+from blizzard.state.receipts import Receipts
+from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import read_reports
@@ -82,11 +82,9 @@ def source_status(
     identity = SourceIdentity(pipeline, source, state_prefix)
     version, commit = _newest_commit(store, identity.app_id)
     checkpoint, problem = _state(store, commit, identity)
-    known = checkpoint or Checkpoint(pipeline=pipeline, source=source)
-    backlog = BacklogCounter(known, rules or BatchRules(no_folder), SettledFiles(store, identity, known, silent))
-    segments_problem = _add_segments(backlog, Manifest(store, state_prefix, identity.source_id))
+    backlog, segments_problem = _backlog(store, identity, checkpoint, rules or BatchRules(no_folder))
     committed_ts = _committed_ts(commit, checkpoint)
-    receipt = _newest_receipt(store, identity, checkpoint)
+    unknown_fields, misfits = _odd_fields(store, identity, checkpoint)
     run, run_problem = _run(store, pipeline)
     return SourceStatus(
         source=identity.source_id,
@@ -102,8 +100,8 @@ def source_status(
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
         dead_letter_files=_dead_letter_files(store, identity),
-        unknown_fields=(NO_FIELDS if receipt is None else receipt.unknown_fields).as_document(),
-        misfits=(NO_FIELDS if receipt is None else receipt.misfits).as_document(),
+        unknown_fields=unknown_fields.as_document(),
+        misfits=misfits.as_document(),
         last_commit_ts=committed_ts,
         last_commit_age_secs=_age_secs(committed_ts, now_ts),
         unordered=_unordered(store, identity),
@@ -181,12 +179,24 @@ def _dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
         return 0
 
 
-def _newest_receipt(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None) -> Receipt | None:
-    if checkpoint is None or checkpoint.receipt is None:
-        return None
-    with suppress(NotFound, UnreadableState):  # the next run says what is wrong with it
-        return Receipts(store, identity.state_prefix).get(checkpoint.receipt)
-    return None
+def _backlog(
+    store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None, rules: BatchRules
+) -> tuple[BacklogCounter, str | None]:
+    """With what is wrong with the manifest."""
+    known = checkpoint or Checkpoint(pipeline=identity.pipeline, source=identity.source)
+    backlog = BacklogCounter(known, rules, SettledFiles(store, identity, known, silent))
+    return backlog, _add_segments(backlog, Manifest(store, identity.state_prefix, identity.source_id))
+
+
+def _odd_fields(
+    store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None
+) -> tuple[UnknownFields, UnknownFields]:
+    """The unknown fields and the misfits of the newest commit."""
+    if checkpoint is not None and checkpoint.receipt is not None:
+        with suppress(NotFound, UnreadableState):  # the next run says what is wrong with it
+            receipt = Receipts(store, identity.state_prefix).get(checkpoint.receipt)
+            return receipt.unknown_fields, receipt.misfits
+    return NO_FIELDS, NO_FIELDS
 
 
 def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:

@@ -207,7 +207,7 @@ class ReadRule(HowToRead):
     )
 
 
-class Source(HowToRead, SchemaRuleOptions):
+class Source(SchemaRuleOptions, HowToRead):
     """A folder or prefix where files land, and how to read them."""
 
     uri: Annotated[str, AfterValidator(_source_uri)] = Field(

@@ -1,11 +1,14 @@
 """Keys in another case, and columns from other keys, against expectations written by hand."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
-from blizzard.config.schema_rules import SchemaRules
+from blizzard.config.schema_rules import RESCUED, SchemaRules
+from tests.unit.config_files import source
 from tests.unit.format_reading import read_file
 from tests.unit.odd_files import avro, json_array, ndjson, orc_file, parquet, record_type
 from tests.unit.odd_reading import columns, counts, rescued
@@ -146,3 +149,15 @@ def test_keys_in_another_case_and_columns_from_other_keys_together() -> None:
     line = b'{"ADDRESS": {"City": "Bern", "ZIP": 1}, "CITY": "x"}'
     read = read_file("ndjson", "city STRING", line, rules=rules)
     assert (columns(read), rescued(read)) == ([{"city": "Bern"}], {0: {"address.ZIP": 1, "CITY": "x"}})
+
+
+def test_the_example_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
+    section = page.partition("## Data that is not as the schema says")[2]
+    [ddl] = re.findall(r"With the schema `(.*?)`", section)
+    [record] = re.findall(r"```text\n(.*?)\n```", section)
+    [options] = re.findall(r"```yaml\n(.*?)\n```", section, re.DOTALL)
+    rules = source(f"schema: {ddl}", *options.splitlines()).schema_rules
+    [row] = read_file("ndjson", ddl, record.encode(), rules=rules).values
+    shown = " | ".join("null" if value is None else str(value) for name, value in row.items() if name != RESCUED)
+    assert f"| {shown} | `{row[RESCUED]}` |" in section
