@@ -80,7 +80,7 @@ def convert_nested(
 def _struct(values: pa.Array, data_type: StructType, leaf: ConvertLeaf, *, takes_out: bool) -> ConvertedColumn:
     children, doubtful, underflowed, missing = [], set[int](), set[int](), list[Missing]()
     taken_out = list[TakenOut]()
-    is_null = _nulls(values)
+    is_null = nulls(values)
     found = dict(zip((field.name for field in values.type), values.flatten(), strict=True))
     for field in data_type:
         child = found.get(field.name)
@@ -100,14 +100,14 @@ def _struct(values: pa.Array, data_type: StructType, leaf: ConvertLeaf, *, takes
 
 
 def _list(values: pa.Array, data_type: ArrayType, leaf: ConvertLeaf) -> ConvertedColumn:
-    values = _compact(values)
+    values = compact(values)
     elements = convert_nested(values.values, data_type.elementType, leaf)
-    made = pa.ListArray.from_arrays(values.offsets, elements.values, type=column_type(data_type), mask=_nulls(values))
+    made = pa.ListArray.from_arrays(values.offsets, elements.values, type=column_type(data_type), mask=nulls(values))
     return _of_parents(made, values.offsets, elements, "[]")
 
 
 def _map(values: pa.Array, data_type: MapType, leaf: ConvertLeaf) -> ConvertedColumn:
-    values = _compact(values)
+    values = compact(values)
     keys = convert_nested(values.keys, data_type.keyType, leaf)
     if keys.doubtful or keys.values.null_count:  # a map without its keys is none
         doubtful = keys.doubtful | rows_where(keys.values.is_null())
@@ -117,7 +117,7 @@ def _map(values: pa.Array, data_type: MapType, leaf: ConvertLeaf) -> ConvertedCo
         return replace(found, doubtful=found.doubtful | bad)
     items = convert_nested(values.items, data_type.valueType, leaf)
     made = pa.MapArray.from_arrays(
-        values.offsets, keys.values, items.values, type=column_type(data_type), mask=_nulls(values)
+        values.offsets, keys.values, items.values, type=column_type(data_type), mask=nulls(values)
     )
     return _of_parents(made, values.offsets, items, "{}")
 
@@ -132,12 +132,12 @@ def _of_parents(made: pa.Array, offsets: pa.Array, elements: ConvertedColumn, ma
     )
 
 
-def _compact(values: pa.Array) -> pa.Array:
+def compact(values: pa.Array) -> pa.Array:
     """A copy of a slice: Arrow cannot build an array of lists from offsets that do not begin at the array's start."""
     return values.take(pa.arange(0, len(values))) if values.offset else values
 
 
-def _nulls(values: pa.Array) -> pa.Array | None:
+def nulls(values: pa.Array) -> pa.Array | None:
     return values.is_null() if values.null_count else None
 
 

@@ -1,11 +1,9 @@
 """What of typed columns is not as the schema says: fields that no column is for, columns of other types, values that do
 not fit."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +13,7 @@ from blizzard.config.ddl import Type
 from spark_job.formats.converted_column import TakenOut, rows_where
 from spark_job.formats.kinds import kind_of_column
 from spark_job.formats.odd_data import OddValue, UnknownValues
-from spark_job.formats.python_values import python_values
+from spark_job.formats.python_values import json_values
 from spark_job.formats.typed_values import misfit, unknown_fields
 
 Path = tuple[str, ...]
@@ -69,7 +67,7 @@ class OddColumns:
                 continue
             column = table.column(name)
             rows = pc.indices_nonzero(column.is_valid()).to_pylist()
-            for row, value in zip(rows, _values(column, rows), strict=True):
+            for row, value in zip(rows, json_values(column.take(pa.array(rows, pa.int64()))), strict=True):
                 for one in walk.of({name: value}):
                     found.setdefault(row, []).append(one._replace(kind=kinds.get(one.name)))
         yield from sorted(found.items())
@@ -85,7 +83,7 @@ class OddColumns:
     def _at_rows(self, table: pa.Table, path: Path, rows: Sequence[int]) -> Iterator[tuple[int, OddValue]]:
         column = _at(table, path)
         name, kind = ".".join(path), kind_of_column(column.type)
-        for row, value in zip(rows, _values(column, rows), strict=True):
+        for row, value in zip(rows, json_values(column.take(pa.array(rows, pa.int64()))), strict=True):
             yield row, OddValue(name, name, value, kind)
 
 
@@ -119,25 +117,6 @@ def _at(table: pa.Table, path: Path) -> pa.ChunkedArray:
     for name in path[1:]:
         column = pc.struct_field(column, name)
     return column
-
-
-def _values(column: pa.ChunkedArray, rows: Sequence[int]) -> list[Any]:
-    """As JSON can have them."""
-    return [_finite(value) for value in python_values(column.take(pa.array(rows, pa.int64())))]
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no number for NaN and the infinities."""
-    match value:
-        case float():
-            return value if math.isfinite(value) else str(value)
-        case dict():
-            return {key: _finite(inner) for key, inner in value.items()}
-        case list():
-            return [_finite(inner) for inner in value]
-        case tuple():
-            return tuple(_finite(inner) for inner in value)
-    return value
 
 
 def _one_array(column: pa.ChunkedArray) -> pa.Array:

@@ -31,9 +31,9 @@ class OddRecord:
     misfits: list[OddValue] = field(default_factory=list)
     text: bytes = b""
 
-    def document(self, *, unknown: bool) -> str | None:
-        """The misfits as a JSON object, by their places, and the unknown fields with them. None: there are none."""
-        values = {one.place: one.value for one in (*(self.unknown if unknown else ()), *self.misfits)}
+    def document(self) -> str | None:
+        """As a JSON object, by their places. None: there is nothing."""
+        values = {one.place: one.value for one in (*self.unknown, *self.misfits)}
         return json_text(values) if values else None
 
 

@@ -1,9 +1,13 @@
 """Values of Arrow as Python objects that JSON can show."""
 
 import base64
+import math
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_job.formats.nested_columns import compact, nulls
 
 
 def python_values(column: pa.ChunkedArray) -> list[Any]:
@@ -22,20 +26,52 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
     return [_utf8_or_base64(value) if isinstance(value, bytes) else value for value in values]
 
 
+def json_values(column: pa.ChunkedArray) -> list[Any]:
+    """As JSON can have them, at any depth: bytes are text or Base64, times and what is no finite number are text."""
+    return [shown(value) for chunk in column.chunks for value in _readable(chunk).to_pylist()]
+
+
+def _readable(values: pa.Array) -> pa.Array:
+    """Of types for which Python has an object for each value. `values`: of a `plain_type`."""
+    kind, types = values.type, pa.types
+    if types.is_struct(kind):
+        children = [_readable(child) for child in values.flatten()]
+        return pa.StructArray.from_arrays(children, names=[field.name for field in kind], mask=nulls(values))
+    if types.is_list(kind):
+        values = compact(values)
+        return pa.ListArray.from_arrays(values.offsets, _readable(values.values), mask=nulls(values))
+    if types.is_map(kind):
+        values = compact(values)
+        keys, items = _readable(values.keys), _readable(values.items)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, mask=nulls(values))
+    if types.is_string(kind):
+        return values.view(pa.binary())  # it may not be UTF-8
+    if types.is_timestamp(kind):
+        text = values.view(pa.timestamp(kind.unit)).cast(pa.string())
+        return text if kind.tz is None else pc.binary_join_element_wise(text, "Z", "")
+    if types.is_temporal(kind):
+        return values.cast(pa.string())
+    return values
+
+
+def shown(value: Any) -> Any:
+    """A Python object as JSON can have it. A pair of a map stays a pair."""
+    match value:
+        case bytes():
+            return _utf8_or_base64(value)
+        case float():
+            return value if math.isfinite(value) else str(value)
+        case dict():
+            return {key: shown(inner) for key, inner in value.items()}
+        case list():
+            return [shown(inner) for inner in value]
+        case (key, inner):
+            return (shown(key), shown(inner))
+    return value
+
+
 def _utf8_or_base64(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
         return base64.b64encode(value).decode()
-
-
-def with_texts(value: Any) -> Any:
-    """With text in place of all bytes."""
-    match value:
-        case bytes():
-            return _utf8_or_base64(value)
-        case dict():
-            return {key: with_texts(inner) for key, inner in value.items()}
-        case list():
-            return [with_texts(inner) for inner in value]
-    return value

@@ -61,7 +61,7 @@ class RuledFormat:
         for number, record in odd.items():
             row = bisect_left(numbers, number)
             if row < count and numbers[row] == number:
-                texts[row] = record.document(unknown=self._rules.rescues_fields)
+                texts[row] = record.document()
         return pa.array(texts, pa.string())
 
     def decide(self, deferred: "DataFrame") -> "DataFrame":

@@ -153,11 +153,16 @@ def test_values_that_json_has_no_number_or_text_for() -> None:
         "x": pa.array([float("nan")]),
         "b": pa.array([b"\xff"]),
         "t": pa.array([1_767_322_800_000_000], pa.timestamp("us")),
-        "s": pa.array([{"d": date(2026, 1, 2), "i": float("inf")}]),
+        "s": pa.array([{"d": date(2026, 1, 2), "i": float("inf"), "l": [b"x", b"\xff"]}]),
+        "n": pa.array([[1_767_322_800_000_000_001]], pa.list_(pa.timestamp("ns", tz="UTC"))),
     }
     read = read_file("parquet", "id INT", parquet(table), rules=RESCUE)
-    assert rescued(read) == {
-        0: {"x": "nan", "b": "/w==", "t": "2026-01-02 03:00:00.000000", "s": {"d": "2026-01-02", "i": "inf"}}
+    assert rescued(read)[0] == {
+        "x": "nan",
+        "b": "/w==",
+        "t": "2026-01-02 03:00:00.000000",
+        "s": {"d": "2026-01-02", "i": "inf", "l": ["x", "/w=="]},
+        "n": ["2026-01-02 03:00:00.000000001Z"],
     }
 
 

@@ -201,3 +201,12 @@ def test_the_reason_names_the_column_that_must_not_be_null() -> None:
     typed = read_file("csv", "v INT, id INT NOT NULL", b"v,id\nx,y\nx,\nx,1\n", rules=RESCUE)
     assert (typed.reasons, rescued(typed)) == (read.reasons, {2: {"v": "x"}})
     assert counts(typed.misfits) == counts(read.misfits) == {"v": (1, 2)}
+
+
+def test_what_is_taken_out_lacks_nothing_any_more() -> None:
+    kind = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.int32())])
+    values = pa.array([{"a": None, "b": 40_000}, {"a": None, "b": 1}, {"a": 1, "b": 1}], kind)
+    ddl = "v STRUCT<a: INT NOT NULL, b: SMALLINT NOT NULL>"
+    read = read_file("parquet", ddl, parquet({"v": values}), rules=RESCUE)
+    assert rescued(read) == {0: {"v": {"a": None, "b": 40_000}}, 2: None}
+    assert (columns(read)[0], read.reasons) == ({"v": None}, {1: "v.a: NOT NULL, but it is missing or null"})

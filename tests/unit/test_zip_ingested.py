@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
-from deltalake import DeltaTable
+
+from tests.unit.local_runs import rows_in, run
 
 
 def zipped(members: Mapping[str, bytes]) -> bytes:
@@ -21,23 +20,6 @@ def zipped(members: Mapping[str, bytes]) -> bytes:
         for name, body in members.items():
             archive.writestr(name, body)
     return made.getvalue()
-
-
-def run(folder: Path, *source: str) -> list[dict[str, Any]]:
-    """`blizzard run --once`; its events."""
-    (folder / "in").mkdir(exist_ok=True)
-    pipeline = ["pipelines:", "  p:", f"    table_uri: {folder}/table", "    sources:", "      s:"]
-    lines = [*pipeline, *(f"        {line}" for line in (f"uri: {folder}/in", *source)), ""]
-    (folder / "pipelines.yaml").write_text("\n".join(lines))
-    words = [str(Path(sys.executable).with_name("blizzard")), "run", "--once", "--json", "--engine", "local"]
-    done = subprocess.run([*words, str(folder / "pipelines.yaml")], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def rows_in(folder: Path) -> list[dict[str, Any]]:
-    rows = DeltaTable(str(folder / "table")).to_pyarrow_table().to_pylist()
-    return sorted(rows, key=lambda row: (row["_source"]["file"], row["_source"]["row"]))
 
 
 def named(folder: Path, column: str) -> list[tuple[Any, ...]]:

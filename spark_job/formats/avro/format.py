@@ -23,7 +23,7 @@ from spark_job.formats.avro.container import Container, EncodedBlock
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, ColumnFormat, FileColumns
 from spark_job.formats.odd_data import json_text
 from spark_job.formats.protocol import Content, FileFault
-from spark_job.formats.python_values import with_texts
+from spark_job.formats.python_values import shown
 
 MAX_BLOCK_BYTES = 64 << 20
 AT_ONCE_BYTES = 1 << 20
@@ -143,7 +143,7 @@ class _Decoder:
     def _column(self, name: str, values: list[Any]) -> pa.Array:
         decoded = self._decoded.get(name)
         if decoded is None:
-            return pa.array([None if value is None else json_text(with_texts(value)) for value in values], pa.string())
+            return pa.array([None if value is None else json_text(shown(value)) for value in values], pa.string())
         return pa.array(values, decoded).cast(self._converted[name])
 
     def _at_end(self, records: Iterator[Any]) -> None:

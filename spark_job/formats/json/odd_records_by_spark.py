@@ -84,8 +84,8 @@ class _Prepare:
         record = exact_record(line.encode()) if line is not None and self.rules.rescues else None
         if line is None or record is None:
             return line, None
-        odd = OddRecord(self._values.of(record))
+        odd = OddRecord(self._values.of(record) if self.rules.rescues_fields else [])
         if misfits and (found := without_misfits(record, [self._places[at] for at in misfits])) is not None:
             again, odd.misfits = found
             line = again.decode()
-        return line, odd.document(unknown=self.rules.rescues_fields)
+        return line, odd.document()
