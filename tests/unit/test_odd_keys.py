@@ -161,3 +161,18 @@ def test_the_example_of_the_documentation() -> None:
     [row] = read_file("ndjson", ddl, record.encode(), rules=rules).values
     shown = " | ".join("null" if value is None else str(value) for name, value in row.items() if name != RESCUED)
     assert f"| {shown} | `{row[RESCUED]}` |" in section
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("ndjson", ndjson('{"ID": 1}', '{"ID": 2, "id": 3, "x": 4}', '{"Id": "5"}', '{"ID": 6, "x": 7}')),
+        ("csv", b"ID,x\n1,\n5,4\nx,\n6,7\n"),
+        ("parquet", parquet({"ID": IDS, "x": IDS})),
+    ],
+)
+def test_keys_in_another_case_are_not_counted_as_unknown(name: str, stored: bytes) -> None:
+    read = read_file(name, "id INT", stored, rules=SchemaRules(keys="ignore_case"))
+    expected = {"ndjson": {"x": (2, 1), "ID": (1, 1)}, "csv": {"x": (4, 0)}, "parquet": {"x": (3, 0)}}
+    assert counts(read.unknown) == expected[name]
+    assert [row["id"] for row in read.values] == {"ndjson": [1, 3, 6], "csv": [1, 5, 6], "parquet": [1, 2, 3]}[name]
