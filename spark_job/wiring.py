@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pyspark.sql.types import StringType, StructField, StructType
+
 from blizzard.config.model import Pipeline, Source
 from blizzard.log import Log
 from blizzard.state.batch import BatchRules, OnOverwrite
@@ -24,6 +26,8 @@ from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.effective_schema import FIXED, EvolutionRules, field_paths
+from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.reader import BatchReader
@@ -139,6 +143,7 @@ def _delta_table(parts: _Parts) -> DeltaSourceTable:
         source.partition_columns,
         tuple(pipeline.partition_by),
         pipeline.target_file_bytes,
+        _evolution(pipeline, source),
     )
     return DeltaSourceTable(
         parts.engine.table(table_source),
@@ -148,6 +153,26 @@ def _delta_table(parts: _Parts) -> DeltaSourceTable:
         watch=parts.watch,
         siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
         has_file=_has_file(parts.files, parts.settings),
+    )
+
+
+def _evolution(pipeline: Pipeline, source: Source) -> EvolutionRules:
+    sources, rules = pipeline.sources.values(), source.schema_rules
+    others_add = any(one.schema_rules.tells_field_kinds for one in sources)
+    others_widen = any(one.schema_rules.tells_misfit_kinds for one in sources)
+    if not (others_add or others_widen):
+        return FIXED
+    columns = [columns_of(one.row_ddl) for one in sources if one.row_ddl]
+    columns += [StructType([StructField(name, StringType()) for name in one.partition_columns]) for one in sources]
+    configured = frozenset(path for one in columns for path in field_paths(one))
+    return EvolutionRules(
+        add=rules.tells_field_kinds,
+        widen=rules.tells_misfit_kinds,
+        others_add=others_add,
+        others_widen=others_widen,
+        max_new_columns=source.max_new_columns,
+        configured=configured,
+        formats=source.formats,
     )
 
 
@@ -170,7 +195,7 @@ def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> BatchReader:
             source.format_options,
             source.schema_rules,
         ),
-        schema=source.row_ddl,
+        record_type=lambda: table.record_type,
         partition_columns=source.partition_columns,
         source_id=identity.source_id,
         layout=table.layout,

@@ -22,6 +22,7 @@ COMMANDS: Mapping[str, str] = {
     "resume": "Let the dispatcher start runs again after failures.",
     "validate": "Report every problem in a configuration.",
     "setup": "Get the jars that Spark needs.",
+    "schema-history": "Show how the schema of each table has changed, and which files brought it.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 """Every command with its line in `blizzard --help`."""
@@ -70,7 +71,7 @@ def app() -> typer.Typer:
 def load(name: str) -> Any:
     """A command with its function and options."""
     alone = typer.Typer(add_completion=False)
-    alone.command(name)(import_module(f"{__name__}.{name}").command)
+    alone.command(name)(import_module(f"{__name__}.{name.replace('-', '_')}").command)
     return typer.main.get_command(alone)
 
 

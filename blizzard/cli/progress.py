@@ -9,6 +9,7 @@ from rich.status import Status
 from rich.text import Text
 
 from blizzard.log import one_line
+from blizzard.state.schema_changes import FieldChange
 from blizzard.state.unknown_fields import UnknownFields
 
 QUIET = {
@@ -96,6 +97,16 @@ def _misfits(event: dict[str, Any]) -> str:
     return f"{event['source']}: kept beside their columns, which they do not fit: {UnknownFields.from_document(event)}"
 
 
+def _changed(event: dict[str, Any]) -> str:
+    changes = [f"{FieldChange.from_document(field)}" for field in event["fields"]]
+    return f"{event['source']}: the table's columns change: {', '.join(changes)}"
+
+
+def _not_changed(event: dict[str, Any]) -> str:
+    reasons = [f"{field['path']} ({field['reason']})" for field in event["fields"]]
+    return f"{event['source']}: kept beside the columns: {', '.join(reasons)}"
+
+
 def _drained(event: dict[str, Any]) -> str:
     if not event["commits"]:
         return f"{event['source']}: nothing new"
@@ -123,6 +134,8 @@ _TEXTS = {
     "file_dead_lettered": _dead,
     "unknown_fields": _unknown_fields,
     "misfits": _misfits,
+    "schema_changed": _changed,
+    "schema_not_changed": _not_changed,
     "drained": _drained,
     "source_failed": _failed,
     "spark_lost": _lost,

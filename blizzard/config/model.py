@@ -21,7 +21,7 @@ from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions,
 from blizzard.config.formats import FILE_FORMATS, MIXED, FormatName, format_help, schema_help
 from blizzard.config.schema_rule_options import SchemaRuleOptions
 from blizzard.config.schema_rules import RESCUED
-from blizzard.config.section import Section
+from blizzard.config.section import Section, no_bool
 from blizzard.paths.partition import PartitionType, TimeTemplate
 from blizzard.paths.pattern import Pattern
 
@@ -33,15 +33,9 @@ _SIZE_PATTERN = r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*((?:[KkMmGgTt][Ii]?)?[Bb
 _SIZE = re.compile(_SIZE_PATTERN.replace("$", r"\Z"))
 
 
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise ValueError(f"found {str(value).lower()}, expected a number")  # noqa: TRY004 - pydantic collects ValueError
-    return value
-
-
 def _size_bytes(value: object) -> object:
     if not isinstance(value, str):
-        return _no_bool(value)
+        return no_bool(value)
     match = _SIZE.match(value)
     size = Decimal(match[1]) * _UNITS[match[2].lower()] if match else None
     if size is None or size != int(size):
@@ -80,9 +74,9 @@ def _lower(value: object) -> object:
 
 
 Name = Annotated[str, StringConstraints(pattern=NAME)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(_no_bool)]
-Secs = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(_no_bool)]
-PositiveSecs = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_no_bool)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(no_bool)]
+Secs = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(no_bool)]
+PositiveSecs = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(no_bool)]
 Bytes = Annotated[
     int,
     Field(ge=1),
@@ -133,7 +127,7 @@ class Sweep(Section):
         description="How many seconds before the start of the previous late sweep a late sweep looks back. Set it to "
         "at least the duration of the longest upload: S3 dates a multipart object by the start of its upload.",
     )
-    unordered_requests: Annotated[int, Field(ge=0), BeforeValidator(_no_bool)] = Field(
+    unordered_requests: Annotated[int, Field(ge=0), BeforeValidator(no_bool)] = Field(
         default=60,
         description="For how many LIST requests, of 1,000 files each, a sweep lists folders whose files are named in "
         "no order. 0: only late sweeps look there.",

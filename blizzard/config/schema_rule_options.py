@@ -2,10 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from blizzard.config.schema_rules import SchemaRules, key_path
-from blizzard.config.section import Section
+from blizzard.config.section import Section, no_bool
 
 
 def _key_path(text: str) -> str:
@@ -27,6 +27,11 @@ class SchemaRuleOptions(Section):
         description="What to do with a value that does not fit its column. dead_letter: its record is dead-lettered. "
         "rescue: the column is null, and the value goes as JSON text into the column _rescued. widen: the column gets "
         "a wider type; where it cannot, as rescue.",
+    )
+    max_new_columns: Annotated[int, Field(ge=0), BeforeValidator(no_bool)] = Field(
+        default=100,
+        description="With `new_fields: add`: how many columns the table may have that no source of the pipeline has in "
+        "its schema. Fields of nested columns count, too. What is above it is rescued.",
     )
     keys: Literal["exact", "ignore_case"] = Field(
         default="exact",

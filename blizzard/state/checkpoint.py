@@ -68,6 +68,8 @@ class Checkpoint:
     receipt: str | None = None
     ledger: tuple[RunRef, ...] = ()
     """The runs of the ledger, ascending. Commits after the last of them are in receipts only."""
+    schema_change: str | None = None
+    """The record of the newest change of the table's schema that a commit of this source has made."""
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Files in progress, by path: the number of records read so far of a file that is read in slices. A state from
     before the ledger also has committed files (FINISHED), until a watermark passes them."""
@@ -124,6 +126,7 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
         "before_ledger_ts": checkpoint.before_ledger_ts,
         "receipt": checkpoint.receipt,
         "ledger": [encode_ref(ref) for ref in checkpoint.ledger],
+        "schema_change": checkpoint.schema_change,
         "source_state": lists["source_state"],
         "removed_files": lists["removed_files"],
         "last_update_ts": checkpoint.last_update_ts,
@@ -131,6 +134,8 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
     if not checkpoint.bases:
         for name in _ONLY_WITH_BASES:
             del document[name]
+    if checkpoint.schema_change is None:
+        del document["schema_change"]
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -164,6 +169,14 @@ def segment_of(text: str | bytes) -> int:
         return json_fields.natural(_load(text)["manifest"]["segment"])
     except (UnreadableState, *json_fields.MALFORMED):
         return 0
+
+
+def schema_change_of(text: str | bytes) -> str | None:
+    """The record that a checkpoint names as that of the newest change of the schema. Otherwise like `segment_of`."""
+    try:
+        return json_fields.optional_text(_load(text).get("schema_change"))
+    except (UnreadableState, *json_fields.MALFORMED):
+        return None
 
 
 def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | None:
@@ -245,6 +258,7 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
         before_ledger_ts=json_fields.optional_number(document.get("before_ledger_ts")),
         receipt=json_fields.optional_text(document.get("receipt")),
         ledger=tuple(decode_ref(ref) for ref in json_fields.array(document.get("ledger", []))),
+        schema_change=json_fields.optional_text(document.get("schema_change")),
         files=MappingProxyType(base.decode_files(document["source_state"])),
     )
 

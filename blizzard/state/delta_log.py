@@ -41,7 +41,8 @@ def commit_version(key: str) -> int | None:
 class Commit:
     """One version of the table: its Txns (app id to version), its time (Unix seconds), its userMetadata.
 
-    `properties`: the table properties from this commit on; None: the commit does not change them.
+    `properties` and `schema`: the table properties, and the columns as JSON, from this commit on; None: the commit does
+    not change the table's metadata. `operation`: what its writer says that it did.
     """
 
     version: int
@@ -49,6 +50,8 @@ class Commit:
     user_metadata: str | None
     committed_ts: float | None
     properties: Mapping[str, str] | None = None
+    schema: str | None = None
+    operation: str | None = None
 
 
 def parse_commit(version: int, data: bytes) -> Commit:
@@ -57,6 +60,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
     user_metadata: str | None = None
     committed_ts: float | None = None
     properties: Mapping[str, str] | None = None
+    schema, operation = None, None
     try:
         for line in filter(None, data.split(b"\n")):
             if line.startswith((b'{"add"', b'{"remove"')):
@@ -67,7 +71,10 @@ def parse_commit(version: int, data: bytes) -> Commit:
             if "configuration" in action.get("metaData", ()):
                 configuration = json_fields.mapping(action["metaData"]["configuration"])
                 properties = {json_fields.text(name): json_fields.text(value) for name, value in configuration.items()}
+            if "metaData" in action:
+                schema = json_fields.optional_text(action["metaData"].get("schemaString"))
             if "commitInfo" in action:
+                operation = json_fields.optional_text(action["commitInfo"].get("operation"))
                 user_metadata = json_fields.optional_text(action["commitInfo"].get("userMetadata"))
                 millis = json_fields.optional_number(action["commitInfo"].get("timestamp"))
                 committed_ts = None if millis is None else millis / 1000
@@ -76,7 +83,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
             "to a version before it."
         ) from error
-    return Commit(version, txns, user_metadata, committed_ts, properties)
+    return Commit(version, txns, user_metadata, committed_ts, properties, schema, operation)
 
 
 class DeltaLogTail:

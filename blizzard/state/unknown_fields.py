@@ -59,7 +59,11 @@ class UnknownFields:
     @classmethod
     def of(cls, fields: Iterable[UnknownField], more: int = 0) -> "UnknownFields":
         ordered = sorted(fields, key=lambda field: (-field.records, field.name))
-        return cls(tuple(ordered[:MAX_NAMES]), more + max(0, len(ordered) - MAX_NAMES))
+        return cls(tuple(ordered), more)
+
+    def shortened(self) -> "UnknownFields":
+        """As much of it as is stored and logged."""
+        return UnknownFields(self.fields[:MAX_NAMES], self.more + max(0, len(self.fields) - MAX_NAMES))
 
     def with_near(self, columns: Mapping[str, str]) -> "UnknownFields":
         """With the columns that may be meant. `columns`: by the names of their keys in lower case."""

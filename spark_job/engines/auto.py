@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from pyspark.sql.types import StructField, StructType
 
+from blizzard.errors import PermanentError
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
@@ -100,6 +101,15 @@ class AutoTable:
 
     def why_no_transactions(self) -> str | None:
         return self._ask(lambda table: table.why_no_transactions())
+
+    def why_no_widening(self) -> str | None:
+        """Starts Spark if the table needs it for that, and says why there is none."""
+        if self._spark is None and (reason := self._local.why_no_widening()) is not None:
+            try:
+                self._switch(NeedsSpark(reason))
+            except PermanentError as error:
+                return f"{reason}, and Spark cannot be started: {error}"
+        return self._ask(lambda table: table.why_no_widening())
 
     def start(self, *, newest: bool = True) -> Transaction:
         return self._ask(lambda table: table.start(newest=newest))

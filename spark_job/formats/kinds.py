@@ -31,6 +31,7 @@ _NAMES = {
     pa.binary(): "binary",
     pa.null(): VOID.name,
 }
+_WIDER = frozenset(map(Atomic, ("tinyint", "smallint", "int", "bigint", "float", "double", "timestamp_ntz")))
 
 
 def joined_kind(one: Type | None, other: Type | None) -> Type | None:
@@ -38,6 +39,19 @@ def joined_kind(one: Type | None, other: Type | None) -> Type | None:
     if one is None or other is None:
         return one or other
     return merge(one, other)
+
+
+def widening_kind(kind: Type | None) -> Type | None:
+    """None for what no column is widened to, so that one such value does not keep a column from being widened for the
+    others."""
+    match kind:
+        case Array(element):
+            inner = widening_kind(element)
+            return None if inner is None else Array(inner)
+        case Map(key, value):
+            inner = widening_kind(value)
+            return None if inner is None else Map(key, inner)
+    return kind if isinstance(kind, Decimal) or kind in _WIDER else None
 
 
 def kind_of(value: Any) -> Type:

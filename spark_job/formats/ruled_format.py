@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 
 from blizzard.config.ddl import Type
 from blizzard.config.schema_rules import RESCUED, SchemaRules
-from spark_job.formats.kinds import joined_kind, kind_of
+from spark_job.formats.kinds import joined_kind, kind_of, widening_kind
 from spark_job.formats.nested_columns import column_type
 from spark_job.formats.odd_data import OddRecord, OddValue
 from spark_job.formats.protocol import Block, Content, Format, Parsed
@@ -41,7 +41,7 @@ class RuledFormat:
         for number, record in sorted(odd.items()):
             unknown.add(_kinds(record.unknown, tell=self._rules.tells_field_kinds), number)
             kinds = _kinds(record.misfits, tell=self._rules.tells_misfit_kinds)
-            misfits.add({self._keys.column_at(name): kind for name, kind in kinds.items()}, number)
+            misfits.add({self._keys.column_at(name): widening_kind(kind) for name, kind in kinds.items()}, number)
         counted = unknown.found if self._rules.looks_at_fields else parsed.unknown
         parsed = replace(parsed, odd={}, unknown=counted, misfits=misfits.found)
         if self._rules.refuses_fields:

@@ -7,6 +7,7 @@ from blizzard.errors import CommitOutcomeUnknown, LostRace, RetryableError, Unre
 from blizzard.log import Log
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.source import Batch, SourceCheckpoint, SourceKind
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import Table
@@ -51,8 +52,10 @@ class BatchCommitter:
         """Whether Delta wrote its own checkpoint after the last commit of this process."""
         return self._version is not None and self._table.checkpoints_at(self._version)
 
-    def commit(self, checkpoint: SourceCheckpoint, batch: Batch | None) -> bool:
-        """Returns whether this commit is in the table's log. The log is read after an error, since the commit may have
+    def commit(self, checkpoint: SourceCheckpoint, batch: Batch | None, change: SchemaChange | None = None) -> bool:
+        """`change`: of the table's schema, by a commit without a batch.
+
+        Returns whether this commit is in the table's log. The log is read after an error, since the commit may have
         succeeded all the same. It is also read after a success, since Delta's writer silently skips a Txn version that
         the table already has.
 
@@ -60,7 +63,7 @@ class BatchCommitter:
         """
         text = self._source.encode(checkpoint)
         try:
-            self._write(checkpoint, batch, text)
+            self._write(checkpoint, batch, change, text)
         except (LostRace, CommitOutcomeUnknown) as error:
             self._log("commit_unclear", source=self._identity.source_id, error=str(error)[:500])
             landed = self._landed(checkpoint, text)
@@ -69,9 +72,11 @@ class BatchCommitter:
             return landed is True
         return self._landed(checkpoint, text) is True
 
-    def _write(self, checkpoint: SourceCheckpoint, batch: Batch | None, text: str) -> None:
+    def _write(self, checkpoint: SourceCheckpoint, batch: Batch | None, change: SchemaChange | None, text: str) -> None:
         with self._watch.part("commit"):
-            if batch is not None and batch.replaced:
+            if change is not None:
+                self._table.change_schema(change, sequence=checkpoint.sequence, user_metadata=text)
+            elif batch is not None and batch.replaced:
                 self._table.replace(batch.rows, batch.replaced, sequence=checkpoint.sequence, user_metadata=text)
             else:
                 rows = None if batch is None else batch.rows

@@ -1,5 +1,8 @@
 """The ingest loop of one source: recover, plan, read, commit, publish; repeated until the backlog is gone.
 
+A batch that changes the table's schema is read twice: the change is a commit of its own, after which the next turn
+plans the same input again.
+
 It drives a source of any kind (`SourceKind`); what is specific to files is in `spark_job/loop/files`.
 """
 
@@ -226,6 +229,10 @@ class Ingest:
         if batch is None:
             return Step.MOVED
         try:
+            changing = self._source.change_schema(plan, batch)
+            if changing is not None:
+                batch.rows.discard()
+                return self._commit(changing, None)
             self.totals.duplicates += plan.duplicates
             return self._commit(plan, batch)
         finally:
@@ -240,13 +247,14 @@ class Ingest:
         checkpoint = self._source.stamp(settled, delta_version=self._committer.reached_version(), receipt=receipt)
         source_id, sequence = self._identity.source_id, checkpoint.sequence
         self._log("batch_read", source=source_id, sequence=sequence, files=counts.files, receipt=receipt.name)
-        if not self._committer.commit(checkpoint, batch):
+        if not self._committer.commit(checkpoint, batch, plan.schema_change):
             self.totals.lost_races += 1
             self.forget()
             self._log("race_lost", source=source_id, sequence=sequence, secs=asdict(self._watch.secs()))
             return Step.LOST
         self._continue_from(checkpoint)
-        self._last_commit_ts = self._clock()
+        if plan.schema_change is None:  # otherwise the batch is due as before
+            self._last_commit_ts = self._clock()
         self.totals.add_commit(counts)
         self._source.publish(checkpoint, copy=True)
         self._log_committed(checkpoint, counts)

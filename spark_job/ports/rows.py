@@ -12,6 +12,11 @@ class Rows(Protocol):
         """Share (0 to 1) of the tasks' time that went into writing."""
         ...
 
+    def discard(self) -> None:
+        """Delete what was written of them, since they will not be committed. Best effort: what stays costs only
+        space."""
+        ...
+
     def release(self) -> None:
         """Free memory and staged files. Called once, whether or not the rows were committed."""
         ...

@@ -16,6 +16,7 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 | `is_busy` | runs of the ledger are being merged | always False |
 | `owes_commit` | a rebuilt or merged ledger that no commit names yet | always False |
 | `skip` | the position moves past duplicates | the position moves past control records |
+| `change_schema` | columns for new fields, if the source says so | the same |
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
 | `record` | dead letters and receipt | dead letters and receipt |
 | `publish` | copy of the checkpoint; trims the manifest | copy of the checkpoint |
@@ -29,6 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.rows import Rows
 from spark_job.ports.stopwatch import TurnSecs
 
@@ -85,6 +87,11 @@ class Plan(Protocol):
         """Number of inputs that are known to be ingested already and are dropped; for the log."""
         ...
 
+    @property
+    def schema_change(self) -> SchemaChange | None:
+        """What the commit changes in the table's schema. It then takes nothing else, and the position stays."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class BatchCounts:
@@ -138,16 +145,18 @@ class Resolved(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The name of a stored receipt, and when it was written (Unix seconds)."""
+    """The name of a stored receipt, and when it was written (Unix seconds). `schema_change`: the name of the stored
+    record of the change that the commit makes."""
 
     name: str
     written_ts: float
+    schema_change: str | None = None
 
 
 class SourceKind(Protocol[C, P, B]):
     """One source. Called by one thread, in the order of a turn: `recover` (first turn, and after every error), `plan`;
-    then `skip` if the plan is empty, else `resolve` (if `unresolved`), `start`, `read`; for a commit `settle`,
-    `record`, `stamp`, and after it `publish`. The table is prepared before `read`.
+    then `skip` if the plan is empty, else `resolve` (if `unresolved`), `start`, `read`, `change_schema`; for a commit
+    `settle`, `record`, `stamp`, and after it `publish`. The table is prepared before `read`.
 
     Every method but `skip`, `stamp` and `encode` may raise BlizzardError; RetryableError is retried after recovery.
     """
@@ -173,6 +182,14 @@ class SourceKind(Protocol[C, P, B]):
         """None: there is nothing to commit, and dead letters that say why are written.
 
         Raises PermanentError, with nothing dead-lettered, when a failure is systemic.
+        """
+        ...
+
+    def change_schema(self, plan: P, batch: B) -> P | None:
+        """A plan that commits no rows but the change of the table's schema that these rows ask for; the batch is then
+        read again. None: the rows are committed as they are.
+
+        Raises RetryableError if the table's columns have changed since the batch was read.
         """
         ...
 

@@ -1,12 +1,13 @@
 """What the loop needs of the table. Delta implements it, and so does the tests' in-memory table."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.rows import Rows
 
 R = TypeVar("R", bound=Rows, contravariant=True)
@@ -20,6 +21,29 @@ class Txn:
     app_id: str
     version: int
     updated_ts: float | None
+
+
+class FieldWish(NamedTuple):
+    """What a batch asks of the table's schema: a field that no column is for, or a wider type for a column's values.
+
+    `path`: as in `Parsed.unknown`. `type`: in DDL; None: it could not be inferred. `records`: how many of the batch;
+    `file` and `record`: the first of them, counted from 0 in its file, if it is known.
+    """
+
+    path: str
+    type: str | None
+    records: int
+    file: str
+    record: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaProposal:
+    """What of it the source may change: all of `change` in one commit. `refused`: by path, why the rest may not be; its
+    values stay where the reader has put them."""
+
+    change: SchemaChange | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
 
 
 class FileVersion(NamedTuple):
@@ -55,6 +79,18 @@ class Table(Protocol[R]):
 
     def txn_version(self, app_id: str) -> int | None:
         """The newest Txn version of this app id, from the snapshot: exact even after log clean-up, but slow."""
+        ...
+
+    def propose_change(self, rows: R) -> SchemaProposal:
+        """What the rows that were read ask of the table's schema. Commits nothing.
+
+        Raises RetryableError if the table's columns have changed since the rows were read: they have to be read again.
+        """
+        ...
+
+    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
+        """One commit of a change, which may also make the table, with `sequence` as the source's Txn version. Errors as
+        for `append`; LostRace also if the change does not fit any more."""
         ...
 
     def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:

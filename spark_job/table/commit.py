@@ -4,15 +4,15 @@ written. If the table requires the engine's own writer, that reads the staged ro
 from collections.abc import Callable, Sequence
 
 from blizzard.errors import LostRace, RetryableError
+from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.table.columns import nullable_schema
-from spark_job.table.engine import TableEngine
+from spark_job.table.columns import column_conflicts, missing_columns, nullable_schema
+from spark_job.table.engine import TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.staging import Staging
 from spark_job.table.table_source import TableSource
 from spark_job.table.written_files import WrittenFiles
-from spark_job.write.parquet_files import TableLayout
 
 
 class TableCommits:
@@ -56,6 +56,16 @@ class TableCommits:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             return self._engine.why_no_transactions() is None
 
+    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
+        """By a transaction, like the rows: whoever has lost the race for this sequence changes nothing."""
+        with self._engine.translating(f"beginning a commit to table {self._uri}"):
+            transaction = self._preparation.start_transaction(change=change)
+            self._refuse_committed(transaction, sequence)
+            if transaction.version >= 0:
+                schema = self._preparation.changed(transaction.description().schema, change)
+                transaction.change_schema(schema, widens=bool(change.widened))
+        transaction.commit((), app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
+
     # -- existing files, by a transaction
 
     def _commit_by_transaction(self, rows: WrittenFiles | None, sequence: int, user_metadata: str) -> None:
@@ -63,22 +73,27 @@ class TableCommits:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             transaction = self._preparation.start_transaction()
             if rows is not None and files:
-                self._check_layout(transaction.description(), rows.layout)
-            with self._watch.part("lookup"):
-                committed = transaction.txn_version(self._source.app_id)
+                self._check_layout(transaction.description(), rows)
+            self._refuse_committed(transaction, sequence)
+        transaction.commit(files, app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
+
+    def _refuse_committed(self, transaction: Transaction, sequence: int) -> None:
+        """From here on a concurrent commit of this source is a conflict. Raises LostRace if there has been one."""
+        with self._watch.part("lookup"):
+            committed = transaction.txn_version(self._source.app_id)
         if committed is not None and committed >= sequence:
             raise LostRace(
                 f"the table has sequence {committed} of source {self._source.source_id}; expected one below "
                 f"{sequence}, the sequence of this commit"
             )
-        transaction.commit(files, app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
 
-    def _check_layout(self, table: TableDescription, layout: TableLayout) -> None:
+    def _check_layout(self, table: TableDescription, rows: WrittenFiles) -> None:
         """Raises RetryableError if the table no longer accepts the files as they were written. Statistics of other
-        columns than the table now wants do no harm."""
-        reason = why_spark_must_write(table, self._preparation.source_columns)
-        if reason is None and layout.partition_by != table.partition_by:
-            reason = f"partitioned by {list(table.partition_by)}"
+        columns than the table now wants do no harm, nor do columns that the files lack."""
+        columns = self._preparation.row_columns(rows.record_type.fields)
+        reasons = [why_spark_must_write(table, columns), *column_conflicts(table, columns, rows.layout.partition_by)]
+        reasons += [f"it has no column {column.name}" for column in missing_columns(table, columns)]
+        reason = next(filter(None, reasons), None)
         if reason is not None:
             raise RetryableError(
                 f"table {self._uri} has changed, and no longer accepts the files that were written for this batch: "
@@ -92,7 +107,8 @@ class TableCommits:
     ) -> None:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             new_table = None if self._table_exists() else self._preparation.new_table()
-            schema = nullable_schema(self._preparation.source_columns)
+            record = self._preparation.record_columns(None) if rows is None else rows.record_type.fields
+            schema = nullable_schema(self._preparation.row_columns(record))
         staged = () if rows is None else rows.data_files
         self._engine.rewrite(
             staged, schema, sequence=sequence, user_metadata=user_metadata, replaced=replaced, new_table=new_table

@@ -6,18 +6,22 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from pyspark.sql.types import StructType
+
 from blizzard.errors import BucketMissing
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.schema_changes import SchemaChange
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.ports.table import FileVersion, Txn
+from spark_job.ports.table import FileVersion, SchemaProposal, Txn
 from spark_job.table.columns import new_table_stats_columns
 from spark_job.table.commit import TableCommits
-from spark_job.table.engine import TableEngine
+from spark_job.table.engine import TableEngine, Transaction
 from spark_job.table.file_layout import why_spark_must_write
 from spark_job.table.preparation import TablePreparation
+from spark_job.table.proposals import Proposals
 from spark_job.table.safety_checks import HasFile, check_txns_are_kept
 from spark_job.table.source_rows import SourceRows
 from spark_job.table.staging import Staging
@@ -62,8 +66,11 @@ class DeltaSourceTable:
         self._commits = TableCommits(
             engine, source, self.preparation, self.staging, watch=self._watch, table_exists=exists, prepare=prepare
         )
+        self._proposals = Proposals(engine, source, self.preparation)
         self.layout_reason: str | None = None
         """Why the last `layout` is for the engine's own writer; None if the commit adds the files as they are."""
+        self.record_type = StructType([*self.preparation.record_columns(None)])
+        """The columns of a record in files of the last `layout`."""
 
     # -- the log, without Spark
 
@@ -153,7 +160,12 @@ class DeltaSourceTable:
             if staged:
                 self.prepare()
         with self._engine.translating(f"reading the file layout of table {self._uri}"):
-            direct = None if staged else self._direct_layout()
+            self.layout_reason = self._engine.why_no_transactions()
+            transaction = self.preparation.start_transaction(newest=False) if self.layout_reason is None else None
+            table = transaction.description() if transaction is not None else None
+            record = self.preparation.record_columns(table.schema if table is not None else None)
+            self.record_type = StructType([*record])
+            direct = None if staged or transaction is None else self._direct_layout(transaction)
         if direct is not None:
             return direct
         if staged:
@@ -161,13 +173,9 @@ class DeltaSourceTable:
         folder, target_file_bytes = self.staging.new_folder(), self._source.target_file_bytes
         return TableLayout(folder, (), (), 0, target_file_bytes, self.preparation.members)
 
-    def _direct_layout(self) -> TableLayout | None:
+    def _direct_layout(self, transaction: Transaction) -> TableLayout | None:
         """The layout of files that a transaction adds as they are; None if the rows have to be staged."""
-        self.layout_reason = self._engine.why_no_transactions()
-        if self.layout_reason is not None:
-            return None
-        transaction = self.preparation.start_transaction(newest=False)
-        table, columns = transaction.description(), self.preparation.source_columns
+        table, columns = transaction.description(), self.preparation.row_columns(self.record_type.fields)
         self.layout_reason = why_spark_must_write(table, columns)
         if self.layout_reason is not None:
             return None
@@ -177,6 +185,12 @@ class DeltaSourceTable:
             stats = tuple(transaction.stats_columns())
         target_file_bytes, members = self._source.target_file_bytes, self.preparation.members
         return TableLayout("", table.partition_by, stats, table.string_prefix_chars, target_file_bytes, members)
+
+    def propose_change(self, rows: WrittenFiles) -> SchemaProposal:
+        return self._proposals.of(rows)
+
+    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
+        self._commits.change_schema(change, sequence=sequence, user_metadata=user_metadata)
 
     def append(self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str) -> None:
         self._commits.append(rows, sequence=sequence, user_metadata=user_metadata)

@@ -48,6 +48,11 @@ class Transaction(Protocol):
         """Let the commit also create the table."""
         ...
 
+    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+        """Let the commit also change the columns of a table that exists. `widens`: also types of columns, see
+        `TableEngine.why_no_widening`."""
+        ...
+
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
         """Add existing data files, with `sequence` as the Txn version of `app_id`. Returns the table's version.
 
@@ -68,6 +73,10 @@ class TableEngine(Protocol):
 
     def why_no_transactions(self) -> str | None:
         """Why this engine adds existing files to no table at all; None if it does."""
+        ...
+
+    def why_no_widening(self) -> str | None:
+        """Why this engine widens no types of columns; None if it does. May start another engine, which does."""
         ...
 
     def start(self, *, newest: bool = True) -> Transaction:

@@ -48,6 +48,24 @@ def columns_of(text: str) -> StructType:
         raise PermanentError(f"schema {text!r:.500}: {error}; correct the configuration") from error
 
 
+def type_of(text: str) -> DataType:
+    """One type in DDL. Raises PermanentError."""
+    return columns_of(f"c {text}").fields[0].dataType
+
+
+def has_ntz(found: DataType) -> bool:
+    match found:
+        case TimestampNTZType():
+            return True
+        case StructType():
+            return any(has_ntz(field.dataType) for field in found.fields)
+        case ArrayType():
+            return has_ntz(found.elementType)
+        case MapType():
+            return has_ntz(found.keyType) or has_ntz(found.valueType)
+    return False
+
+
 def _struct(struct: ddl.Struct) -> StructType:
     return StructType([_field(column) for column in struct.columns])
 

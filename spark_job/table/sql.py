@@ -1,5 +1,7 @@
 """Identifiers, types and string literals in Spark SQL."""
 
+import re
+
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 
@@ -22,3 +24,18 @@ def type_sql(data_type: DataType) -> str:
     if isinstance(data_type, MapType):
         return f"MAP<{type_sql(data_type.keyType)}, {type_sql(data_type.valueType)}>"
     return data_type.simpleString()
+
+
+def type_text(data_type: DataType) -> str:
+    """The type as in `simpleString`, but with those field names quoted that a schema in DDL needs so."""
+    if isinstance(data_type, StructType):
+        return f"struct<{','.join(f'{_name(f.name)}:{type_text(f.dataType)}' for f in data_type.fields)}>"
+    if isinstance(data_type, ArrayType):
+        return f"array<{type_text(data_type.elementType)}>"
+    if isinstance(data_type, MapType):
+        return f"map<{type_text(data_type.keyType)},{type_text(data_type.valueType)}>"
+    return data_type.simpleString()
+
+
+def _name(name: str) -> str:
+    return name if re.fullmatch("[A-Za-z0-9_]+", name) else quoted(name)

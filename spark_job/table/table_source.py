@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_job.table.effective_schema import FIXED, EvolutionRules
+
 TARGET_FILE_BYTES = 128 << 20
 
 
@@ -22,3 +24,4 @@ class TableSource:
     partition_by: tuple[str, ...]
     target_file_bytes: int = TARGET_FILE_BYTES
     """Size at which a new data file is started in a partition of the table."""
+    evolution: EvolutionRules = FIXED

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from pyspark.sql.types import StructType
+
 from blizzard.config.compressions import ZIP
 from blizzard.errors import RetryableError
 from blizzard.log import Log
@@ -12,7 +14,6 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.ports.reader import Outcome
-from spark_job.table.schema import columns_of
 from spark_job.table.staging import Staging
 from spark_job.tasks.batch_tasks import Task, packed_files, task_files
 from spark_job.tasks.decided_records import (
@@ -39,8 +40,9 @@ IN_MEMORY_BYTES = 32 << 20
 class BatchReader:
     """Reads planned files of one source into data files of its table.
 
-    `schema` is DDL. `layout` returns the layout of the data files, with `staged=True` for rows that the engine will
-    write once more. `layout_reason` returns why the table requires that; None if it does not.
+    `layout` returns the layout of the data files, with `staged=True` for rows that the engine will
+    write once more. `layout_reason` returns why the table requires that; None if it does not. `record_type` returns the
+    columns of records that such files have.
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class BatchReader:
         table_uri: str,
         s3: S3Settings,
         settings: ReadSettings,
-        schema: str,
+        record_type: Callable[[], StructType],
         partition_columns: Mapping[str, str],
         source_id: str,
         layout: Callable[..., TableLayout],
@@ -68,8 +70,7 @@ class BatchReader:
         self._s3 = s3
         self._settings = settings
         self._compressions = settings.compressions()
-        self._ddl = schema
-        self._near = near_columns(columns_of(schema), settings.rules)
+        self._record_type = record_type
         self._partition_columns = partition_columns
         self._source_id = source_id
         self._layout = layout
@@ -85,9 +86,11 @@ class BatchReader:
         has_zip = any(self._compressions.of(file.path) == ZIP for file in files)
         layout = self._layout(staged=replacing, members=has_zip)
         self._log_layout_reason()
-        schema = columns_of(self._ddl)
+        record_type = self._record_type()
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)
-        destination = Destination(self._table_uri, layout, self._staging.deferred_folder, schema.json(), provenance)
+        destination = Destination(
+            self._table_uri, layout, self._staging.deferred_folder, record_type.json(), provenance
+        )
         task = Task(self._uri, self._s3, self._settings, destination)
         with self._engine.translating(f"reading a batch of {len(files)} files"):
             parts = packed_files(task_files(files, self._partition_columns), self._engine.cores)
@@ -104,19 +107,19 @@ class BatchReader:
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         data_files += [data_file for part in decided for data_file in part.data_files]
-        remove_deferred = partial(self._staging.remove, deferred)
-        write_share = _write_share(reports)
         return BatchRows(
             outcomes,
             data_files,
             layout,
+            record_type,
             decided,
             self._dead_letters,
             self._clock,
-            remove_deferred,
-            write_share,
+            partial(self._staging.remove, deferred),
+            partial(self._staging.discard, data_files),
+            _write_share(reports),
             self._engine,
-            merged([report.unknown for report in reports]).with_near(self._near),
+            merged([report.unknown for report in reports]).with_near(near_columns(record_type, self._settings.rules)),
             merged([report.misfits for report in reports]),
         )
 
@@ -158,10 +161,12 @@ class BatchRows:
         outcomes: Sequence[Outcome],
         data_files: Sequence[DataFile],
         layout: TableLayout,
+        record_type: StructType,
         decided: Sequence[DecidedRecords],
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         remove_deferred: Callable[[], None],
+        discard: Callable[[], None],
         write_share: float,
         engine: TaskEngine,
         unknown_fields: UnknownFields,
@@ -175,11 +180,13 @@ class BatchRows:
         self.data_files = data_files
         self.row_count = sum(data_file.rows for data_file in data_files)
         self.layout = layout
+        self.record_type = record_type
         self.write_share = write_share
         self._decided = decided
         self._dead_letters = dead_letters
         self._clock = clock
         self._remove_deferred = remove_deferred
+        self.discard = discard
         self._engine = engine
 
     def write_dead_records(self) -> None:

@@ -13,12 +13,13 @@ from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import WITH_FEATURES, OpenTable
 from spark_job.engines.local.source_rows import SourceRows
-from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe, has_ntz
+from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe
 from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion, Txn
 from spark_job.table.engine import NewTable, Transaction
 from spark_job.table.safety_checks import SourceFile
+from spark_job.table.schema import has_ntz
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
 
@@ -50,11 +51,14 @@ class LocalTable:
         self._opened.last_seen()
         return None
 
+    def why_no_widening(self) -> str | None:
+        return "widening a column: deltalake commits to no table with widened columns"
+
     def start(self, *, newest: bool = True) -> Transaction:
         table = self._opened.newest() if newest else self._opened.last_seen()
         if table is None:
             return FirstCommit(self._store, self._uri, self._clock)
-        return AppendTransaction(self._opened, table)
+        return AppendTransaction(self._opened, table, self._store, self._clock)
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = self._opened.newest()

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -11,26 +12,22 @@ import deltalake
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import DeltaProtocolError
 from deltalake.transaction import AddAction
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType
+from pyspark.sql.types import StructType
 
 from blizzard.errors import AlreadyExists, LostRace
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, refused, translate_commit_error
 from spark_job.engines.local.open_table import OpenTable
+from spark_job.engines.local.schema_commit import PROTOCOL, PROTOCOL_WITH_NTZ, encoded, schema_actions
+from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.add_action import add_fields, modified_ms, partition_values
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
+from spark_job.table.schema import has_ntz
 from spark_job.table.stats_columns import stats_columns
 from spark_job.write.parquet_files import DataFile
 
-PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
-PROTOCOL_WITH_NTZ = {
-    "minReaderVersion": 3,
-    "minWriterVersion": 7,
-    "readerFeatures": ["timestampNtz"],
-    "writerFeatures": ["appendOnly", "invariants", "timestampNtz"],
-}
 CLEAN_UP = "delta.enableExpiredLogCleanup"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -47,18 +44,22 @@ def describe(table: DeltaTable) -> TableDescription:
 
 
 class AppendTransaction:
-    """A commit to a table that exists."""
+    """A commit to a table that exists. `store` is the table's folder; `clock` gives Unix seconds."""
 
-    def __init__(self, opened: OpenTable, table: DeltaTable) -> None:
+    def __init__(self, opened: OpenTable, table: DeltaTable, store: ObjectStore, clock: Callable[[], float]) -> None:
         self._opened = opened
         self._table = table
+        self._store = store
+        self._clock = clock
+        self._schema: StructType | None = None
 
     @property
     def version(self) -> int:
         return self._table.version()
 
     def description(self) -> TableDescription:
-        return describe(self._table)
+        found = describe(self._table)
+        return found if self._schema is None else replace(found, schema=self._schema)
 
     def stats_columns(self) -> Sequence[str]:
         return stats_columns(self.description())
@@ -70,7 +71,14 @@ class AppendTransaction:
     def create_table(self, table: NewTable) -> None:
         raise LostRace(f"the table exists already, at version {self.version}")
 
+    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+        if widens:
+            raise NeedsSpark("widening a column")
+        self._schema = schema
+
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        if self._schema is not None:
+            return self._commit_schema(self._schema, app_id, sequence, user_metadata)
         before, now_ms = self.version, time.time_ns() // 1_000_000
         txn = deltalake.Transaction(app_id, sequence, now_ms)
         properties = CommitProperties({"userMetadata": user_metadata}, app_transactions=[txn])
@@ -91,6 +99,20 @@ class AppendTransaction:
         self._opened.committed(before)
         self._write_checkpoint(before)
         return self.version
+
+    def _commit_schema(self, schema: StructType, app_id: str, sequence: int, user_metadata: str) -> int:
+        """The version after the one that was read, or none: deltalake's own change of columns carries no Txn."""
+        before = self.version
+        actions = schema_actions(self._table, schema, round(self._clock() * 1000), app_id, sequence, user_metadata)
+        try:
+            self._store.create(commit_key(before + 1), encoded(actions))
+        except AlreadyExists as error:
+            raise LostRace(f"another commit has made version {before + 1} of the table meanwhile") from error
+        with suppress(*DELTALAKE_ERRORS):  # the commit stands
+            self._table.update_incremental()
+            self._opened.committed(before)
+            self._write_checkpoint(before)
+        return before + 1
 
     def _write_checkpoint(self, before: int) -> None:
         """Where the table wants one, as Spark does after its commits. Other commits may have come between `before` and
@@ -140,6 +162,9 @@ class FirstCommit:
     def create_table(self, table: NewTable) -> None:
         self._new = table
 
+    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+        raise LostRace(f"there is no table {self._uri} any more")
+
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
         now_ms = round(self._clock() * 1000)
         actions: list[Mapping[str, Any]] = [
@@ -149,9 +174,8 @@ class FirstCommit:
             {"txn": {"appId": app_id, "version": sequence, "lastUpdated": now_ms}},
             *({"add": add_fields(file)} for file in files),
         ]
-        text = "\n".join(json.dumps(action, separators=(",", ":")) for action in actions)
         try:
-            self._store.create(commit_key(0), text.encode())
+            self._store.create(commit_key(0), encoded(actions))
         except AlreadyExists as error:
             raise LostRace(f"another commit has made table {self._uri} meanwhile") from error
         return 0
@@ -169,19 +193,6 @@ class FirstCommit:
 
 def _protocol_of(schema: StructType) -> dict[str, Any]:
     return PROTOCOL_WITH_NTZ if has_ntz(schema) else PROTOCOL
-
-
-def has_ntz(found: DataType) -> bool:
-    match found:
-        case TimestampNTZType():
-            return True
-        case StructType():
-            return any(has_ntz(field.dataType) for field in found.fields)
-        case ArrayType():
-            return has_ntz(found.elementType)
-        case MapType():
-            return has_ntz(found.keyType) or has_ntz(found.valueType)
-    return False
 
 
 def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:

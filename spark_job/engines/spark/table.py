@@ -49,6 +49,9 @@ class SparkTable:
         missing = self._transactions().missing_api()
         return missing and f"this build of Delta cannot commit existing files: {missing}"
 
+    def why_no_widening(self) -> str | None:
+        return None
+
     def start(self, *, newest: bool = True) -> Transaction:
         return self._transactions().start(newest=newest)
 

@@ -16,12 +16,16 @@ from spark_job.engines.spark.spark_errors import SPARK_ERRORS
 from spark_job.table.add_action import add_fields
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
+from spark_job.table.schema import has_ntz
+from spark_job.table.widening import WIDENING_PROPERTY, with_type_changes
 from spark_job.write.parquet_files import DataFile
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
 _WRITE_OPERATION_FIELDS = 4
 """Fields of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all
 Options."""
+NTZ_SUPPORTED = {"delta.feature.timestampNtz": "supported"}
+"""By which Delta upgrades the protocol of a table; it does so for no column alone, and does not keep the property."""
 _INDEPENDENT_LOG = "fs.blizzard.apart"
 """An option that nothing reads. Delta caches one DeltaLog for each table and set of `fs.` options, so this option makes
 it create a second one."""
@@ -117,6 +121,16 @@ class Transaction:
             "configuration": dict(table.properties),
             "createdTime": time.time_ns() // 1_000_000,
         }
+        self._java.updateMetadata(self._action("metaData", metadata), False)
+
+    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+        """Delta upgrades the table's protocol by itself where a property or a type asks for it."""
+        metadata = json.loads(str(self._java.metadata().json()))["metaData"]
+        before = StructType.fromJson(json.loads(metadata["schemaString"]))
+        metadata["schemaString"] = with_type_changes(before, schema).json()
+        asked = {WIDENING_PROPERTY: "true"} if widens else {}
+        asked |= NTZ_SUPPORTED if has_ntz(schema) and not has_ntz(before) else {}
+        metadata["configuration"] = {**metadata.get("configuration", {}), **asked}
         self._java.updateMetadata(self._action("metaData", metadata), False)
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:

@@ -22,11 +22,13 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import WHOLE_LOG
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_changes import SchemaChange
 from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.folders import without_quiet_partitions
 from spark_job.loop.files.batch_checks import check_complete, records_read, refuse_if_systemic
+from spark_job.loop.files.evolution import Evolution
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.loop.files.recovery import recover
 from spark_job.loop.files.settings import FileSettings
@@ -49,6 +51,7 @@ class FilePlan:
     batch: BatchPlan
     files: Sequence[PlannedFile]
     overwritten: Sequence[Entry] = ()
+    schema_change: SchemaChange | None = None
 
     @property
     def base(self) -> Checkpoint:
@@ -128,14 +131,13 @@ class FileSource:
         self._reader = reader
         self._state = state
         self._files = files
-        self._clock = clock
-        self._watch = watch
-        self._log = log
+        self._clock, self._watch, self._log = clock, watch, log
         self._unreadable_segments: set[str] = set()
         self._manifest = Manifest(state, identity.state_prefix, identity.source_id, prefetch=settings.segments_ahead)
         dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._ledger = _ledger(identity, settings, table, state, clock, new_id, log)
         self._suspects = Suspects(ledger=self._ledger, files=files, dead_letters=dead_letters, clock=clock)
+        self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
         self._outputs = SideOutputs(
             identity,
             state=state,
@@ -154,6 +156,7 @@ class FileSource:
     def recover(self) -> Recovered[Checkpoint]:
         self._outputs.forget()
         self._ledger.forget()
+        self._evolution.forget()
         rules = self._settings.rules
         return recover(
             self._table,
@@ -174,6 +177,7 @@ class FileSource:
             sequence=checkpoint.sequence + 1,
             delta_version=delta_version,
             receipt=receipt.name,
+            schema_change=receipt.schema_change or checkpoint.schema_change,
             last_update_ts=receipt.written_ts,
         )
 
@@ -258,6 +262,12 @@ class FileSource:
         self._outputs.write_dead_letters(None, rows.outcomes)
         return None
 
+    # -- the table's schema
+
+    def change_schema(self, plan: FilePlan, batch: FileBatch) -> FilePlan | None:
+        change = self._evolution.change_for(batch.rows)
+        return None if change is None else replace(plan, files=(), overwritten=(), schema_change=change)
+
     # -- what is settled
 
     def is_busy(self) -> bool:
@@ -270,6 +280,8 @@ class FileSource:
         return next_checkpoint(plan.batch, {})
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
+        if plan.schema_change is not None:
+            return self._outputs.write_base(replace(plan.base, ledger=self._ledger.refs(plan.base)))
         settled = next_checkpoint(plan.batch, records_read(batch.outcomes if batch else ()))
         rules = self._settings.sweep_rules
         is_due = settled.sequence % FORGET_EVERY_COMMITS == FORGET_EVERY_COMMITS - 1
@@ -283,11 +295,16 @@ class FileSource:
         outcomes = batch.outcomes if batch else ()
         self._outputs.write_dead_letters(batch.rows if batch else None, outcomes)
         files = plan.files if batch else ()
-        unknown_fields, misfits = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
-        return self._outputs.write_receipt(plan.base, files, outcomes, unknown_fields, misfits)
+        found = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
+        unknown_fields, misfits = (fields.shortened() for fields in found)
+        receipt = self._outputs.write_receipt(plan.base, files, outcomes, unknown_fields, misfits)
+        if plan.schema_change is None:
+            return receipt
+        return replace(receipt, schema_change=self._evolution.record(plan.schema_change, plan.base))
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
         self._outputs.publish(checkpoint, copy=copy)
+        self._evolution.publish(checkpoint)
 
     # -- the log
 

@@ -1,0 +1,125 @@
+"""`blizzard schema-history`: how the schema of each table has changed, and which files have brought it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from blizzard.config.load import load_config
+from blizzard.config.model import Config, Pipeline
+from blizzard.environment import variables
+from blizzard.errors import ConfigError
+from blizzard.log import one_line
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_history import HistoryEntry, HistoryField, table_history
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+
+
+def command(
+    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    *,
+    pipeline: Annotated[str | None, typer.Option(help="Only the table of this pipeline.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only changes that files of this source have brought.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the history as JSON, for programs.")] = False,
+) -> None:
+    """Show each change of a table's schema: version, time, what changed, and the file and record that brought it.
+
+    Only reads the table's log, as far back as it goes, and the records of changes beside the table. Exit code 1: the
+    log or a record cannot be read.
+    """
+    environ = variables()
+    config = load_config(file, environ)
+    _check_names(config, pipeline, source)
+    settings = S3Settings.from_environment(environ)
+    histories = [
+        _history(config, one, source, settings)
+        for one in config.pipelines.values()
+        if pipeline in (None, one.name) and (source is None or source in one.sources)
+    ]
+    if as_json:
+        typer.echo(json.dumps([history.as_document() for history in histories], indent=2))
+        return
+    for history in histories:
+        _print(history)
+
+
+@dataclass(frozen=True, slots=True)
+class _History:
+    """Of the table of one pipeline."""
+
+    pipeline: str
+    table_uri: str
+    changes: Sequence[HistoryEntry]
+
+    def as_document(self) -> dict[str, Any]:
+        changes = [entry.as_document() for entry in self.changes]
+        return {"pipeline": self.pipeline, "table_uri": self.table_uri, "changes": changes}
+
+
+def _history(config: Config, wanted: Pipeline, source: str | None, settings: S3Settings) -> _History:
+    """Other pipelines may write to the same table."""
+    identities = [
+        SourceIdentity(one.name, name, found.state_prefix)
+        for one in config.pipelines.values()
+        if one.table_uri == wanted.table_uri
+        for name, found in one.sources.items()
+    ]
+    entries = table_history(open_store(wanted.table_uri, settings, may_be_missing=True), identities)
+    source_id = None if source is None else wanted.sources[source].id
+    return _History(wanted.name, wanted.table_uri, [entry for entry in entries if source_id in (None, entry.source)])
+
+
+def _check_names(config: Config, pipeline: str | None, source: str | None) -> None:
+    if pipeline is not None and pipeline not in config.pipelines:
+        known = ", ".join(config.pipelines)
+        raise ConfigError([f"--pipeline {pipeline}: there is no such pipeline; expected one of {known}"])
+    sources = [name for one in config.pipelines.values() if pipeline in (None, one.name) for name in one.sources]
+    if source is not None and source not in sources:
+        raise ConfigError([f"--source {source}: there is no such source; expected one of {', '.join(sources)}"])
+
+
+def _print(history: _History) -> None:
+    console, title = Console(highlight=False), Text(f"{history.pipeline}  {history.table_uri}", style="bold")
+    if not history.changes:
+        console.print(title, "no change of the schema is known", sep="\n")
+        return
+    table = Table(title=title, title_justify="left", box=None)
+    for name in ("version", "time (UTC)", "change", "brought by"):
+        table.add_column(name, overflow="fold")
+    for entry in history.changes:
+        rows = [*_rows(entry)] or [("the log does not have the schema before any more", _by(entry))]
+        for number, row in enumerate(rows):
+            first = (_version(entry), _time(entry.ts)) if number == 0 else ("", "")
+            table.add_row(*(Text(one_line(cell)) for cell in (*first, *row)))
+    console.print(table)
+
+
+def _rows(entry: HistoryEntry) -> Iterator[tuple[str, str]]:
+    for field in entry.fields or ():
+        yield str(field), _by_file(entry, field) if field.file is not None else _by(entry)
+
+
+def _by_file(entry: HistoryEntry, field: HistoryField) -> str:
+    record = "" if field.record is None else f", record {field.record}"
+    return f"{entry.source}: {field.file}{record}"
+
+
+def _by(entry: HistoryEntry) -> str:
+    if entry.source is not None:
+        return f"{entry.source}: its configuration"
+    return entry.operation or "unknown"
+
+
+def _version(entry: HistoryEntry) -> str:
+    return "?" if entry.version is None else str(entry.version)
+
+
+def _time(ts: float | None) -> str:
+    return "?" if ts is None else datetime.fromtimestamp(ts, UTC).strftime("%Y-%m-%d %H:%M:%S")
