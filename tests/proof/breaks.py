@@ -25,6 +25,7 @@ WIPED_BELIEVED = "a wiped manifest's marks are believed"
 LATE_LETTERS = "letters of bad records are put after the commit"
 OVERWRITING_LOG = "a commit is not a put-if-absent"
 ROWS_LEFT_OUT = "a commit that lost its race is tried again without its rows"
+BOTH_READS = "a batch that changes the schema commits the rows of both of its reads"
 TWO_RUNS = "a start's token is not honoured, and nobody looks for a run"
 
 

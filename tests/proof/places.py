@@ -197,15 +197,18 @@ def source_of(place: Place, folder: str) -> Source:
     return read_source(place.objects(folder), "id")
 
 
-def verdict(place: Place, source: Source, letters: Sequence[Mapping[str, Any]]) -> Reconciliation:
-    """Every record of the source against every row of the table; for a table with one source."""
-    return reconcile(source, place.table_uri, place.options, letters, COLUMNS)
+def verdict(
+    place: Place, source: Source, letters: Sequence[Mapping[str, Any]], more: Sequence[str] = ()
+) -> Reconciliation:
+    """Every record of the source against every row of the table; for a table with one source. `more`: columns that
+    files have brought."""
+    return reconcile(source, place.table_uri, place.options, letters, [*COLUMNS, *more])
 
 
 def rows(place: Place, version: int | None = None) -> Sequence[Mapping[str, Any]]:
     """Rows of the table's newest version, or of an older one, read by another engine."""
     table = DeltaTable(place.table_uri, version=version, storage_options=dict(place.options))
-    found: list[Mapping[str, Any]] = table.to_pyarrow_table(columns=[*COLUMNS, "_source"]).to_pylist()
+    found: list[Mapping[str, Any]] = table.to_pyarrow_table().to_pylist()
     return found
 
 

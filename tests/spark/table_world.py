@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
+from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.engine import TableEngine
+from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile, TableLayout
 
@@ -40,6 +43,9 @@ SOURCE = pa.struct(
 class Written:
     data_files: Sequence[DataFile]
     layout: TableLayout
+    record_type: StructType = field(default_factory=lambda: columns_of(SCHEMA))
+    unknown_fields: UnknownFields = NO_FIELDS
+    misfits: UnknownFields = NO_FIELDS
 
 
 @dataclass
@@ -112,7 +118,7 @@ class World:
     def append(self, sequence: int, *ids: str | None, table: DeltaSourceTable | None = None) -> None:
         source = table or self.source()
         layout = source.layout()
-        rows = Written([self.write(layout, *ids)] if ids else [], layout)
+        rows = Written([self.write(layout, *ids)] if ids else [], layout, source.record_type)
         source.append(rows, sequence=sequence, user_metadata=f"state {sequence}")
 
     def sql(self, text: str) -> list[Any]:

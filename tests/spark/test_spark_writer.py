@@ -40,7 +40,9 @@ def _stage(world: World, reason: str, **more: Any) -> None:
     assert layout.folder.startswith("_blizzard/events_landing/staging/")
     assert (layout.partition_by, layout.stats_columns) == ((), ())
     assert str(source.layout_reason).startswith(reason)
-    source.append(Written([world.write(layout, "a", "b", **more)], layout), sequence=0, user_metadata="state")
+    source.append(
+        Written([world.write(layout, "a", "b", **more)], layout, source.record_type), sequence=0, user_metadata="state"
+    )
     assert world.txn() == 0
     assert world.staged() == []
 
@@ -86,7 +88,7 @@ def test_features_that_do_not_concern_an_append_allow_a_transaction(
     assert (layout.folder, source.layout_reason) == ("", None)
     for sequence in range(2):
         files = [world.write(layout, f"{sequence}a", f"{sequence}b")]
-        source.append(Written(files, layout), sequence=sequence, user_metadata="")
+        source.append(Written(files, layout, source.record_type), sequence=sequence, user_metadata="")
     world.sql("DELETE FROM {t} WHERE id = '0a'")
     world.sql("UPDATE {t} SET n = 7 WHERE id = '1a'")
     assert sorted(world.sql("SELECT id, n FROM {t}")) == [("0b", 1), ("1a", 7), ("1b", 1)]
@@ -104,7 +106,9 @@ def test_a_row_that_violates_a_constraint_fails_the_commit(world: World) -> None
     layout = source.layout()
     assert source.layout_reason == "a CHECK constraint (delta.constraints.short)"
     with pytest.raises((CommitOutcomeUnknown, PermanentError), match="short"):
-        source.append(Written([world.write(layout, "no", "too long")], layout), sequence=1, user_metadata="")
+        source.append(
+            Written([world.write(layout, "no", "too long")], layout, source.record_type), sequence=1, user_metadata=""
+        )
     assert (world.ids(), world.txn()) == (["ok"], 0)
 
 

@@ -116,7 +116,7 @@ def test_files_of_any_partition_value_are_found_by_both_engines(world: World) ->
     folders = {name: f"p={hive_escaped(name)}/" for name in NAMES}
     files = [world.write(layout, f"id {name}", p=name, folder=folder) for name, folder in folders.items()]
     nulls = world.write(layout, "id null", p="", folder="p=__HIVE_DEFAULT_PARTITION__/")
-    source.append(Written([*files, nulls], layout), sequence=1, user_metadata="")
+    source.append(Written([*files, nulls], layout, source.record_type), sequence=1, user_metadata="")
     expected = {"id null": None, **{f"id {name}": name for name in NAMES}}
     assert dict(world.sql("SELECT id, p FROM {t}")) == expected
     by_another = DeltaTable(str(world.table)).to_pyarrow_table()
@@ -246,7 +246,7 @@ def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
     source = world.source()
     assert not source.holds_rows()
     layout = source.layout()
-    source.append(Written([world.write(layout, "a", "b")], layout), sequence=0, user_metadata="")
+    source.append(Written([world.write(layout, "a", "b")], layout, source.record_type), sequence=0, user_metadata="")
     assert source.holds_rows()
     assert not world.source("partner").holds_rows()
     (entry,) = source.files_of_commits(SequenceRange(0, 3))
@@ -270,12 +270,12 @@ def test_rows_of_overwritten_files_are_replaced_and_all_others_stay(
     source, partner = world.source(), world.source("partner", schema=f"{SCHEMA}, day STRING, more INT")
     layout = source.layout()
     file = world.write(layout, "a", "b", day="1", folder="day=1/" if partition_by else "")
-    source.append(Written([file], layout), sequence=0, user_metadata="")
+    source.append(Written([file], layout, source.record_type), sequence=0, user_metadata="")
     partner.prepare()
     partner.append(None, sequence=0, user_metadata="")
     staged = source.layout(staged=True)
     new = world.write(staged, "c", of="f1", day="2")
-    source.replace(Written([new], staged), ["f1"], sequence=1, user_metadata="replaced")
+    source.replace(Written([new], staged, source.record_type), ["f1"], sequence=1, user_metadata="replaced")
     assert world.ids() == world.ids_in_spark() == ["c"]
     assert world.sql("SELECT id, n, day, more, _source.file FROM {t}") == [("c", 0, "2", None, "f1")]
     assert world.txn() == 1
@@ -290,11 +290,11 @@ def test_other_rows_of_the_same_data_file_survive_a_replacement(
     source = world.source()
     layout = source.layout()
     files = [world.write(layout, f"{n}") for n in range(4)]
-    source.append(Written(files, layout), sequence=0, user_metadata="")
+    source.append(Written(files, layout, source.record_type), sequence=0, user_metadata="")
     world.sql("OPTIMIZE {t}")
     staged = source.layout(staged=True)
     new = world.write(staged, "new", of="f2")
-    source.replace(Written([new], staged), ["f2", "f3"], sequence=1, user_metadata="replaced")
+    source.replace(Written([new], staged, source.record_type), ["f2", "f3"], sequence=1, user_metadata="replaced")
     assert world.ids() == world.ids_in_spark() == ["0", "3", "new"]
     assert world.sql("SELECT count(*) FROM {t} WHERE id = '3'") == [(1,)]
 
@@ -309,11 +309,11 @@ def test_timestamps_that_spark_has_written_survive_a_replacement(
     layout = source.layout()
     years = {f"{year:04d}": datetime(year, 1, 2, 3, 4, 5, 6, tzinfo=UTC) for year in (1, 1600, 2026, 9999)}
     files = [world.write(layout, name, t=moment) for name, moment in years.items()]
-    source.append(Written(files, layout), sequence=0, user_metadata="")
+    source.append(Written(files, layout, source.record_type), sequence=0, user_metadata="")
     world.sql("OPTIMIZE {t}")
     staged = source.layout(staged=True)
     new = world.write(staged, "new", of="f1", t=years["2026"])
-    source.replace(Written([new], staged), ["f1"], sequence=1, user_metadata="replaced")
+    source.replace(Written([new], staged, source.record_type), ["f1"], sequence=1, user_metadata="replaced")
     found = world.sql("SELECT id, unix_micros(t) FROM {t}")
     micros = {
         name: (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1) for name, moment in years.items()

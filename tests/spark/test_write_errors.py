@@ -16,6 +16,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.formats.protocol import Limits
+from spark_job.table.schema import columns_of
 from spark_job.table.staging import Staging
 from spark_job.tasks.reader import BatchReader
 from spark_job.tasks.task_reader import ReadSettings
@@ -37,7 +38,7 @@ def reader_of(folder: Path, spark: Callable[[], SparkSession], line: bytes, **se
         table_uri=str(folder / "table"),
         s3=S3Settings(),
         settings=ReadSettings("ndjson", **settings),
-        schema="n BIGINT, t STRING",
+        record_type=lambda: columns_of("n BIGINT, t STRING"),
         partition_columns={},
         source_id="p:s",
         layout=lambda **_: TableLayout("taken/", (), (), 32, 1 << 27),

@@ -1,10 +1,12 @@
 """A reader of files of lines, in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from blizzard.errors import NotFound
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.unknown_fields import UnknownField, UnknownFields
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from spark_job.ports.reader import FailureKind, Outcome
 from tests.unit.memory_table import MemoryRows, Row
@@ -14,6 +16,8 @@ POISON = b"\x00poison"
 """A file that begins with this cannot be decompressed."""
 REFUSED = "!"
 """A record that begins with this does not parse."""
+FIELD = "+"
+"""A word of a record that begins with this is a field, which needs a column of its name."""
 
 
 class MemoryReader:
@@ -31,6 +35,8 @@ class MemoryReader:
         self.denied: set[str] = set()
         self.transient_failures = 0
         self.write_share = 0.0
+        self.columns: Callable[[], frozenset[str]] = frozenset
+        """Those of the table that files have brought."""
         self.batches: list[MemoryRows] = []
         self.replacing: list[bool] = []
         """For each read, whether its rows were to replace others."""
@@ -41,7 +47,10 @@ class MemoryReader:
         rows: list[Row] = []
         letters: list[DeadLetter] = []
         outcomes = [self._read_file(file, sequence, rows, letters) for file in files]
+        columns = self.columns()
+        rows = [replace(row, columns=columns) for row in rows]
         rows_read = MemoryRows(outcomes, rows, letters, self._dead_letters, self._clock, self.write_share)
+        rows_read.columns, rows_read.unknown_fields = columns, _unknown_fields(rows, columns)
         self.batches.append(rows_read)
         return rows_read
 
@@ -83,6 +92,19 @@ class MemoryReader:
                 rows.append(Row(self._source_id, file.path, number, info.etag, value, sequence))
                 good += 1
         return Outcome(file.path, info.etag, info.size, good, dead, last, finished=last >= len(records))
+
+
+def fields_of(value: str) -> set[str]:
+    return {word.removeprefix(FIELD) for word in value.split() if word.startswith(FIELD)}
+
+
+def _unknown_fields(rows: Sequence[Row], columns: frozenset[str]) -> UnknownFields:
+    first: dict[str, UnknownField] = {}
+    for row in rows:
+        for name in fields_of(row.value) - columns:
+            known = first.setdefault(name, UnknownField(name, 0, row.path, row.row, kind="string"))
+            first[name] = known._replace(records=known.records + 1)
+    return UnknownFields.of(first.values())
 
 
 def _end_of_slice(records: Sequence[str], file: PlannedFile) -> int:

@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from blizzard.errors import CommitOutcomeUnknown, LostRace
+from blizzard.errors import CommitOutcomeUnknown, LostRace, RetryableError
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.schema_changes import FieldChange, SchemaChange
 from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from spark_job.ports.reader import Outcome
 from spark_job.ports.rows import Rows
-from spark_job.ports.table import FileVersion, Txn
+from spark_job.ports.table import FileVersion, SchemaProposal, Txn
 from tests.unit.watched_calls import Calls, Clock
 
 
@@ -27,6 +28,8 @@ class Row:
     etag: str
     value: str
     sequence: int
+    columns: frozenset[str] = frozenset()
+    """Those that the reader knew, beside the one of `value`."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class MemoryDelta:
     cleaned_up: int = 0
     """Commits whose files are gone; their Txns are in Delta's checkpoint."""
     orphan_files: list[str] = field(default_factory=list)
+    columns: frozenset[str] = frozenset()
+    """Those that files have brought."""
     rows_of_nobody: bool = False
     """Whether it also has rows that do not name their source."""
 
@@ -64,20 +69,24 @@ class MemoryDelta:
         user_metadata: str | None,
         *,
         without: Iterable[str] = (),
+        columns: frozenset[str] = frozenset(),
     ) -> None:
         """As Delta does: skip a sequence that is not above the last Txn, refuse a commit that another one overtook."""
-        read_version = len(self.commits)
+        read_version, read_columns = len(self.commits), self.columns
         if self._has_txn(app_id, sequence):
             return
         self._overtake()
         if any(app_id in commit.txns for commit in self.commits[read_version:]):
             raise LostRace(f"{app_id}: another commit of the same source came first")
+        if self.columns != read_columns:
+            raise LostRace("another commit has changed the metadata")
         fault = self.faults.pop(0) if self.faults else ""
         if fault == "lost":
             raise CommitOutcomeUnknown("the connection broke before anything was written")
         gone = set(without)
         self.rows = [row for row in self.rows if row.path not in gone] + list(added)
         self.commits.append(Commit(len(self.commits), {app_id: sequence}, user_metadata, None))
+        self.columns |= columns
         self.ever_committed.append(user_metadata)
         if fault == "answer lost":
             raise CommitOutcomeUnknown("the connection broke before the answer came")
@@ -167,9 +176,29 @@ class MemoryTable:
             for (path, sequence, etag), rows in found.items()
         ]
 
+    def propose_change(self, rows: Rows) -> SchemaProposal:
+        """As the product's: the rows have to be read with the columns that the table has."""
+        assert isinstance(rows, MemoryRows)
+        if not rows.unknown_fields.fields:
+            return SchemaProposal()
+        self._calls("propose_change")
+        if rows.columns != self._delta.columns:
+            raise RetryableError(f"the rows were read with {rows.columns}, the table has {self._delta.columns}")
+        fields = [FieldChange(one.name, "string", None, one.records, one.file) for one in rows.unknown_fields.fields]
+        return SchemaProposal(SchemaChange(tuple(fields)))
+
+    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
+        self._calls("change_schema")
+        names = frozenset(field.path for field in change.fields)
+        if names & self._delta.columns:
+            raise LostRace(f"there are columns {names & self._delta.columns} already")
+        self._delta.commit((), self._identity.app_id, sequence, user_metadata, columns=names)
+
     def append(self, rows: Rows | None, *, sequence: int, user_metadata: str) -> None:
         self._calls("append")
         added = rows.rows if isinstance(rows, MemoryRows) else ()
+        if isinstance(rows, MemoryRows) and rows.columns - self._delta.columns:
+            raise RetryableError(f"the table has no columns {rows.columns - self._delta.columns}")
         self._delta.commit(added, self._identity.app_id, sequence, user_metadata)
 
     def replace(self, rows: Rows, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
@@ -192,6 +221,8 @@ class MemoryRows:
     clock: Clock
     write_share: float = 0.0
     released: bool = False
+    columns: frozenset[str] = frozenset()
+    discarded: bool = False
     unknown_fields: UnknownFields = NO_FIELDS
     misfits: UnknownFields = NO_FIELDS
 
@@ -201,6 +232,9 @@ class MemoryRows:
 
     def write_dead_records(self) -> None:
         self.dead_letters.write_records(self.letters, self.clock())
+
+    def discard(self) -> None:
+        self.discarded = True
 
     def release(self) -> None:
         self.released = True

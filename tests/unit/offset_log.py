@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from blizzard.errors import RecoveryError
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_changes import SchemaChange
 from blizzard.storage.memory import MemoryStore
 from spark_job.loop.ingest import Ingest, LoopSettings
 from spark_job.ports.source import BatchCounts, InputDiscovery, Receipt, Recovered, Resolved
@@ -39,6 +40,7 @@ class RangePlan:
     unresolved: bool = False
     segments: int = 0
     duplicates: int = 0
+    schema_change: SchemaChange | None = None
 
     @property
     def empty(self) -> bool:
@@ -107,6 +109,9 @@ class OffsetLogSource:
         held = MemoryRows([], rows, letters, self._letters, self._world.clock)
         self._world.batches.append(held)
         return RangeBatch(held, counts)
+
+    def change_schema(self, plan: RangePlan, batch: RangeBatch) -> RangePlan | None:
+        return None
 
     def is_busy(self) -> bool:
         return False

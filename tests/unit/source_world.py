@@ -112,6 +112,7 @@ class World:
             self.clock,
             self.calls,
         )
+        self.reader.columns = lambda: self.delta.columns
         self._ids = 0
         self._ever_decoded: dict[str, Checkpoint | None] = {}
         self._sweeps: list[Sweep] = []

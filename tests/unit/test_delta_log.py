@@ -52,7 +52,9 @@ def versions(store: MemoryStore, limit: int = 100, **where: int) -> list[int]:
 
 def test_a_commit_has_its_txns_metadata_and_time() -> None:
     data = commit(info(userMetadata="state", engineInfo="Spark"), {"protocol": {}}, txn(42), txn(7, "other"), ADD)
-    assert parse_commit(117, data) == Commit(117, {APP_ID: 42, "other": 7}, "state", 1_706_450_400.25)
+    assert parse_commit(117, data) == Commit(
+        117, {APP_ID: 42, "other": 7}, "state", 1_706_450_400.25, operation="WRITE"
+    )
 
 
 def test_a_commit_that_changes_table_properties_has_them() -> None:
@@ -60,6 +62,8 @@ def test_a_commit_that_changes_table_properties_has_them() -> None:
     assert parse_commit(3, commit(changed)).properties == {"delta.appendOnly": "true"}
     assert parse_commit(3, commit({"metaData": {"id": "x", "configuration": {}}})).properties == {}
     assert parse_commit(3, commit(ADD)).properties is None
+    assert parse_commit(3, commit({"metaData": {"schemaString": "{}", "configuration": {}}})).schema == "{}"
+    assert parse_commit(3, commit(ADD)).schema is None
 
 
 def test_metadata_with_newlines_quotes_and_braces_is_unchanged() -> None:
@@ -124,7 +128,7 @@ def test_the_newest_commits_come_first() -> None:
 
 def test_a_commit_is_found_by_its_version() -> None:
     tail = DeltaLogTail(log_of(3, 4))
-    assert tail.commit_at(4) == Commit(4, {APP_ID: 4}, "4", 1_706_450_400.25)
+    assert tail.commit_at(4) == Commit(4, {APP_ID: 4}, "4", 1_706_450_400.25, operation="WRITE")
     assert (tail.commit_at(2), tail.commit_at(5)) == (None, None)
 
 

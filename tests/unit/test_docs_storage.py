@@ -16,6 +16,7 @@ from blizzard.state.checkpoint import decode, encode
 from blizzard.state.dead_letters import DeadLetter, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
+from blizzard.state.schema_changes import ChangeRecords
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.reports import read_reports
 from spark_job.table.columns import source_column
@@ -83,6 +84,16 @@ def rewritten_run(body: str) -> str:
     return encode_run(record, shown["writer"]).decode()
 
 
+def rewritten_schema_change(body: str) -> str:
+    store, name = MemoryStore(lambda: 0.0), f"{7:020d}-shown.json"
+    records = ChangeRecords(store, "state", "orders:shop")
+    shown = json.loads(body)
+    unconfirmed = json.dumps({**shown, "landed": False, "version": None, "previous": None})
+    store.put(f"state/schema_changes/{name}", unconfirmed.encode())
+    records.confirm(name, lambda record: shown["version"])
+    return json.dumps({**json.loads(store.get(f"state/schema_changes/{name}")), "previous": shown["previous"]})
+
+
 REWRITTEN: dict[str, Callable[[str], str]] = {
     "segment": rewritten_segment,
     "checkpoint": rewritten_checkpoint,
@@ -91,6 +102,7 @@ REWRITTEN: dict[str, Callable[[str], str]] = {
     "sweep": rewritten_sweep,
     "dead letter": rewritten_dead_letter,
     "run": rewritten_run,
+    "schema change": rewritten_schema_change,
 }
 
 

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException, PySparkRuntimeError
+from pyspark.sql.types import StructType
 
 from blizzard.errors import BlizzardError, CommitOutcomeUnknown, PermanentError, RetryableError
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.storage.memory import MemoryStore
 from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.table import SparkTable
@@ -26,6 +28,8 @@ class Rows:
 
     data_files = (FILE,)
     layout = STAGED
+    record_type = StructType()
+    unknown_fields = misfits = NO_FIELDS
 
 
 class FailingSpark:

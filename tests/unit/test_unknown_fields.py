@@ -168,8 +168,9 @@ def test_names_without_bound_take_bounded_memory() -> None:
     for number in range(KEPT_NAMES + 50):
         counts.add(f"n{number:05}" + "x" * 1_000, FieldCount(1, "a", 0))
     found = counts.result()
-    assert len(found.fields) == MAX_NAMES
-    assert found.more == KEPT_NAMES - MAX_NAMES + 1
+    assert (len(found.fields), found.more) == (KEPT_NAMES, 1)
+    assert len(found.shortened().fields) == MAX_NAMES
+    assert found.shortened().more == KEPT_NAMES - MAX_NAMES + 1
     assert max(len(field.name) for field in found.fields) == 200
     assert str(found).endswith(f", and {found.more:,} more")
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from spark_job.engines.local import transaction
 from spark_job.engines.local.transaction import AppendTransaction
 from spark_job.write.parquet_files import DataFile
-from tests.proof import file_names
+from tests.proof import file_names, new_fields
 from tests.proof.bad_input.mutants import packed
 from tests.proof.bad_input.random_input import RECORDS, random_file
 from tests.proof.bad_input.reader import LIMITS
@@ -44,10 +44,21 @@ LARGE_EVERY = 3
 WAVES = 3
 OVERWRITES = 0.01
 """Share of the files of a wave that are overwritten by the next one."""
+ADDS = 0.5
+"""Share of the rounds in which files may bring columns."""
 ENGINES = ("spark", "auto")
 TIMES_AND_NAMES = frozenset({"timestamp", "written_ts", "name", "previous", "id", "createdTime"})
 """Fields of documents that hold a time or a random name."""
-OF_THE_STATE = TIMES_AND_NAMES | {"last_update_ts", "late_swept_ts", "receipt", "base", "chain", "etag", "ledger"}
+OF_THE_STATE = TIMES_AND_NAMES | {
+    "last_update_ts",
+    "late_swept_ts",
+    "receipt",
+    "base",
+    "chain",
+    "etag",
+    "ledger",
+    "schema_change",
+}
 """The same of the state: `chain` and `etag` are of segments of the manifest. The runs of the ledger are merged beside
 ingestion, sooner or later."""
 ONE_STYLE = tuple(record for record in RECORDS if not isinstance(record.get("at"), int))
@@ -65,7 +76,7 @@ class Engines:
         LEFT_OUT: Fault("the tables have other rows", "^the engines differ in rows"),
         NO_STATISTICS: Fault("the commits say other things of the same files", "^the engines differ in commits"),
     }
-    wanted = (ROWS, LETTERS, OVERWRITTEN, NEEDED, NOT_NEEDED, RANDOM_NAMES, IN_PARTITIONS)
+    wanted = (ROWS, LETTERS, OVERWRITTEN, NEEDED, NOT_NEEDED, new_fields.ADDED, RANDOM_NAMES, IN_PARTITIONS)
 
     def run(self, run: Run) -> None:
         spark = session(run.folder)
@@ -86,6 +97,7 @@ class Engines:
             "limits": asdict(LIMITS),
             "uri": str(folder / "landing"),
             "on_overwrite": rng.choice(("dead_letter", "replace")),
+            **(new_fields.ADD if rng.random() < ADDS else {}),
             "checkpoint": {"interval_files": rng.choice(batches), "interval_bytes": "8MB"},
         }
         table = {"partition_by": [PARTITION] if rng.random() < 0.5 else []}
@@ -109,6 +121,7 @@ class Engines:
                     run, lakes, f"seed {run.seed}, round {number}, wave {wave}: {landed} files, {settings}, {table}"
                 )
             run.counts[FILES] += landed
+            run.counts[new_fields.ADDED] += sum(event["added"] for event in lakes["auto"].logged("schema_changed"))
             run.counts[NEEDED if _needed_spark(lakes["auto"]) else NOT_NEEDED] += 1
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 
 from blizzard.environment import temporary_variables
-from tests.proof import campaign, large_file
+from tests.proof import campaign, large_file, new_fields
 from tests.proof.campaign import Failed, Run
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.kill import kill_counts
@@ -206,6 +206,7 @@ class Kill:
         *map(jvm_deaths, (*JVM_STEPS, RANDOM_MOMENT)),
         kill_counts.OUTLIVED,
         DAMAGED,
+        new_fields.ADDED,
         RANDOM_NAMES,
         IN_PARTITIONS,
         *JOBS_OF.values(),

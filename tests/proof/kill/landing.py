@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.proof import large_file, places
+from tests.proof import large_file, new_fields, places
 from tests.proof.campaign import Run
 from tests.proof.file_names import drawn
 from tests.proof.places import Place
@@ -69,5 +69,6 @@ class Landing:
         self.records += 1
         broken = rng.random() < 0.02
         run.counts["records broken" if broken else "records"] += 1
-        text = json.dumps({"id": f"{self.records}-{rng.randbytes(id_bytes).hex()}", "n": self.records})
+        values = {"id": f"{self.records}-{rng.randbytes(id_bytes).hex()}", "n": self.records}
+        text = json.dumps(new_fields.record(self.records, rng, **values))
         return text[:-1] if broken else text

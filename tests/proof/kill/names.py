@@ -3,7 +3,7 @@ product."""
 
 from enum import StrEnum
 
-from tests.proof.breaks import LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, TXN_ALONE
+from tests.proof.breaks import BOTH_READS, LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, TXN_ALONE
 from tests.proof.campaign import Fault
 
 IN_THE_WRITE = "in the write of a data file"
@@ -62,6 +62,7 @@ VARIANTS = {
     NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
     OLDER_STATE: Fault("a kill between commit and copy doubles the batch", DOUBLED),
     TXN_ALONE: Fault("a kill between Txn and rows loses the rows: the next job continues after them", MISSING),
+    BOTH_READS: Fault("each record of a batch with a new field is there twice", DOUBLED),
     LATE_LETTERS: Fault("a kill between commit and dead letters loses bad records", SILENT),
 }
 SHORTEST = {
@@ -69,6 +70,7 @@ SHORTEST = {
     NO_LOOK: ((LOST_ANSWER, 1),),
     OLDER_STATE: (("", 1), ("before the copy", 1)),
     TXN_ALONE: (("", 1), ("before the commit", 2)),
+    BOTH_READS: (("", 1), ("", 1)),
     LATE_LETTERS: (("after the commit and before its answer", 1),) * 3,
 }
 """For each variant, the steps that show it and at which occurrence each kills; the empty step is a job without a

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from blizzard.state.identity import SourceIdentity
 from infra.local.processes.checkout import CHECKOUT
-from tests.proof import large_file, places
+from tests.proof import large_file, new_fields, places
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill import kill_counts
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log, told
@@ -34,7 +34,11 @@ from tests.spark.lake import SHORT_JOB, conf_options
 
 FOLDER, SOURCE = "landing", "events:landing"
 IDENTITY = SourceIdentity("events", FOLDER, places.prefix_of(SOURCE))
-SETTINGS = {"on_overwrite": "replace", "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"}}
+SETTINGS = {
+    "on_overwrite": "replace",
+    "checkpoint": {"interval_files": 5, "interval_bytes": "20KB"},
+    **new_fields.ADD,
+}
 RUN_SECS, OWN_JVM_RUN_SECS = 1.5, 12.0
 """Random moments lie within this time, until the duration of a run is measured; the second is for a job with its own
 JVM."""
@@ -59,6 +63,8 @@ class KilledTable:
         self.kills = 0
         self._claims: set[CommitClaim] = set()
         """Commits that jobs have logged as made."""
+        self._named: set[str] = set()
+        """Columns that files have brought, as of the last comparison."""
         self._done: list[str] = []
         """Steps since the last successful comparison."""
         self.planned_kills: list[PlannedKill] = []
@@ -185,20 +191,25 @@ class KilledTable:
 
     def compare(self) -> None:
         source, letters = places.source_of(self.place, FOLDER), places.letters(self.place, SOURCE)
-        verdict = places.verdict(self.place, source, letters)
+        names = new_fields.names_in(source.records.values())
+        log = [*places.log_of(self.place.table())]
+        if wrong := new_fields.wrong_schema(self.place, log, [SOURCE], names):
+            self._fail(wrong)
+        verdict = places.verdict(self.place, source, letters, names)
         self._run.counts["rows compared"] += verdict.rows_out
         if not verdict.good:
             self._fail("; ".join(verdict.lines()))
         etags = etags_of(self.place, FOLDER)
         if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
             self._fail("; ".join(about_letters))
-        log = [*places.log_of(self.place.table())]
         if wrong := places.broken_sequence(log, SOURCE) or missing_from_log(self._claims, log):
             self._fail(wrong)
         segments = [*self.place.table().list(f"{places.prefix_of(SOURCE)}/pending/")]
         if len(segments) > 12:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
         self._run.counts[f"comparisons on {self.place.name}"] += 1
+        self._run.counts[new_fields.ADDED] += len({*names} - self._named)
+        self._named |= {*names}
         self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log, self.place.table())
         self._done.clear()
         self.planned_kills.clear()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.environment import temporary_variables
-from tests.proof import large_file, places
+from tests.proof import large_file, new_fields, places
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.kill import campaign as kill
@@ -47,6 +47,7 @@ def test_a_job_killed_on_local_files_and_s3_loses_and_doubles_nothing(tmp_path: 
     assert run.counts["answers of commits lost on local files"] == 1
     assert run.counts["comparisons on local files"] == run.counts["comparisons on S3"] == 1
     assert run.counts["rows compared"] > 0
+    assert run.counts[new_fields.ADDED] > 0
     assert all(run.counts[large_file.commits_of_a_part(place)] for place in kill.PLACES)
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.preparation import TablePreparation
+from spark_job.table.staging import Staging
 from spark_job.tasks.reader import BatchRows
 from spark_job.write.parquet_files import DataFile
 from tests.proof.breaks import (
+    BOTH_READS,
     LATE_LETTERS,
     NO_LOOK,
     NO_TXN,
@@ -81,6 +83,22 @@ def retry_without_a_look() -> None:
     with_tables(commit)
 
 
+def rows_of_both_reads() -> None:
+    """The data files of a batch that is read again are not discarded, but committed with the change of the schema."""
+    kept: list[DataFile] = []
+
+    def commit(whole: Whole, transaction: Any, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
+        version = whole(transaction, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
+        if not kept:
+            return version
+        named, again, held = json.dumps({**json.loads(user_metadata), "rows": 1}), begin_again(transaction), [*kept]
+        kept.clear()
+        return whole(again, held, app_id=f"{app_id}/rows", sequence=sequence, user_metadata=named)
+
+    Staging.discard = lambda self, files: kept.extend(files)  # type: ignore[method-assign]
+    with_tables(commit)
+
+
 def with_tables(commit: Callable[..., int]) -> None:
     """`commit`, called with the product's own and what that gets, in place of it in both engines; it can begin another
     transaction of the same table."""
@@ -122,5 +140,6 @@ VARIANTS: Mapping[str, Callable[[], None]] = {
     NO_LOOK: retry_without_a_look,
     OLDER_STATE: older_state_as_current,
     TXN_ALONE: txn_without_rows,
+    BOTH_READS: rows_of_both_reads,
     LATE_LETTERS: letters_after_the_commit,
 }

@@ -8,6 +8,7 @@ What others have removed stays removed, even if its file is announced again.
 """
 
 import io
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,14 +17,16 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from tests.proof import places
+from tests.proof import new_fields, places
 from tests.proof.kill.commit_claims import CommitClaim, missing_from_log
 from tests.proof.kill.letters import etags_of, wrong_letters
 from tests.proof.places import COLUMNS, Place
 from tests.proof.race.names import MISSING
 
-Row = tuple[str | None, str | None, int | None, str | None, int | None]
-"""Source, file, number of the record, id, n; the first three are None for somebody else's row."""
+Row = tuple[str | None, str | None, int | None, str | None, int | None, tuple[tuple[str, int], ...]]
+"""Source, file, number of the record, id, n, and the fields that files have brought, by name; the first three are None
+for somebody else's row."""
+NEW = re.compile("f[0-9]+")
 REWRITES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMNS", "SET TBLPROPERTIES", "CREATE TABLE"})
 """Operations that may not change what is in the table."""
 APPENDS, REMOVES = frozenset({"WRITE"}), frozenset({"DELETE"})
@@ -40,6 +43,8 @@ class Account:
     removed: Counter[Row] = field(default_factory=Counter)
     """By somebody else, and not brought back by them."""
     commits: int = 0
+    brought: int = 0
+    """Columns that files have brought."""
     log: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
     """As it was read."""
 
@@ -110,7 +115,13 @@ class _Files:
 
 def row_of(row: Mapping[str, Any]) -> Row:
     source = row.get("_source") or {}
-    return (source.get("source"), source.get("file"), source.get("row"), *(row.get(name) for name in COLUMNS))  # type: ignore[return-value]
+    of_schema = (row.get(name) for name in COLUMNS)
+    return (source.get("source"), source.get("file"), source.get("row"), *of_schema, _more(row))  # type: ignore[return-value]
+
+
+def _more(values: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    names = new_fields.names_in([values])
+    return tuple((name, values[name]) for name in names if NEW.fullmatch(name) and values[name] is not None)
 
 
 def complaints(
@@ -125,7 +136,7 @@ def complaints(
     for source_id, folder in sources.items():
         objects = places.source_of(place, folder)
         for (path, number), values in objects.records.items():
-            wanted[source_id, path, number, *(values.get(name) for name in COLUMNS)] += 1  # type: ignore[index]
+            wanted[source_id, path, number, *(values.get(name) for name in COLUMNS), _more(values)] += 1  # type: ignore[index]
         letters = places.letters(place, source_id)
         yield from (f"{source_id}: {wrong}" for wrong in wrong_letters(letters, objects, etags_of(place, folder)))
     if missing := wanted - found.entered:
@@ -138,6 +149,7 @@ def complaints(
         )
     if twice := [row for row, times in found.now.items() if times > 1 and row[0] is not None]:
         yield f"in the table more than once: {twice[:5]}"
+    yield from _of_schema(found, place, sources, wanted)
     if found.now != (newest := Counter(row_of(row) for row in places.rows(place))):
         yield (
             f"the newest version is not what its commits leave: missing {[*(found.now - newest)][:3]}, more "
@@ -146,3 +158,10 @@ def complaints(
     for source_id in sources:
         if wrong := places.broken_sequence(found.log, source_id):
             yield wrong
+
+
+def _of_schema(found: Account, place: Place, sources: Iterable[str], wanted: Counter[Row]) -> Iterator[str]:
+    names = {name for *_, more in wanted for name, _ in more}
+    found.brought = len(names)
+    if wrong := new_fields.wrong_schema(place, found.log, sources, names):
+        yield wrong

@@ -17,7 +17,7 @@ import pyarrow as pa
 from blizzard.environment import temporary_variables
 from blizzard.errors import NotFound
 from infra.local.processes.server_process import LocalAws, local_aws
-from tests.proof import large_file, places
+from tests.proof import large_file, new_fields, places
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED
 from tests.proof.campaign import Failed, Run, check_shown
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
@@ -34,7 +34,7 @@ from tests.proof.race.shape import FILES, Meeting, Shape, drawn, smallest
 
 SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
-SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}}
+SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}, **new_fields.ADD}
 BATCH_FILES, LARGE_BATCH_FILES = 3, 6
 """The larger batch is that of the waiting job: not all of what it must discard is in the other job's commit."""
 LARGE_AT = FILES - 1
@@ -62,6 +62,7 @@ LONG_ONLY = frozenset({OVERWRITING_LOG})
 """Needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in seconds."""
 WANTED = (
     "races lost",
+    new_fields.ADDED,
     *JOBS_OF.values(),
     RANDOM_NAMES,
     IN_PARTITIONS,
@@ -157,7 +158,10 @@ class _Race:
     def _line(self, id_bytes: int = 0) -> str:
         self.records += 1
         self.run.counts["records"] += 1
-        text = json.dumps({"id": f"{self.records}{self.rng.randbytes(id_bytes).hex()}", "n": self.records})
+        values = {"id": f"{self.records}{self.rng.randbytes(id_bytes).hex()}", "n": self.records}
+        if not self.run.variant:  # there a job has to lose its race with rows, not with columns
+            values = new_fields.record(self.records, self.rng, **values)
+        text = json.dumps(values)
         return text[:-1] if self.rng.random() < 0.02 else text
 
     # -- who races
@@ -251,6 +255,7 @@ class _Race:
             found.log, self.place.table()
         )
         wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims)]
+        self.run.counts[new_fields.ADDED] += found.brought
         if self.stuck:  # rows may be missing that no job has read yet
             wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]
         if wrong:
