@@ -3,34 +3,18 @@
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 from deltalake.schema import Field, PrimitiveType
-from pyspark.sql import SparkSession
 
-from blizzard.cli import main
 from blizzard.state.delta_log import commit_key
 from spark_job.engines.local.transaction import AppendTransaction
-from spark_job.loop.files.evolution import Evolution
 from spark_job.tasks.reader import BatchReader, BatchRows
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import run
-
-ADD = {"schema": "id STRING, address STRUCT<city: STRING>", "new_fields": "add"}
-
-
-class Killed(BaseException):
-    """The process dies here."""
-
-
-def die() -> NoReturn:
-    raise Killed
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("nothing here needs Spark")
+from tests.unit.growing_lake import ADD, Killed, die, no_spark
 
 
 @pytest.fixture
@@ -53,18 +37,6 @@ def values(lake: EngineLake) -> list[dict[str, Any]]:
 def struct(**fields: str) -> dict[str, Any]:
     nullable = {"nullable": True, "metadata": {}}
     return {"type": "struct", "fields": [{"name": n, "type": t, **nullable} for n, t in fields.items()]}
-
-
-def history(lake: EngineLake, capsys: pytest.CaptureFixture[str], *options: str) -> list[dict[str, Any]]:
-    capsys.readouterr()
-    assert main(["schema-history", str(lake.write_config()), "--json", *options]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    changes: list[dict[str, Any]] = found["changes"]
-    return changes
-
-
-def texts(entry: Mapping[str, Any]) -> list[str]:
-    return [f"{field['path']}: {field['was']} -> {field['type']}" for field in entry["fields"]]
 
 
 # -- what is added
@@ -326,90 +298,6 @@ def test_data_files_of_a_batch_that_is_read_again_do_not_stay(lake: EngineLake) 
     lake.put("a.ndjson", {"id": "1", "x": 5})
     lake.run()
     assert len([*lake.table.glob("*.parquet")]) == 1
-
-
-# -- the history
-
-
-def test_the_history_names_versions_files_and_records(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.put("a.ndjson", {"id": "1"})
-    lake.run()
-    lake.put("b.ndjson", {"id": "2"}, {"id": "3", "x": 1}, {"id": "4", "address": {"zip": "1"}})
-    lake.run()
-    DeltaTable(str(lake.table)).alter.add_columns([Field("note", PrimitiveType("string"))])
-    lake.settings["schema"] = "id STRING, address STRUCT<city: STRING>, more BIGINT"
-    lake.put("c.ndjson", {"id": "5"})
-    lake.run()
-    made, brought, by_hand, configured = history(lake, capsys)
-    assert texts(made)[0] == "id: None -> string"
-    assert (made["version"], made["source"]) == (0, None)
-    assert texts(brought) == ["address.zip: None -> string", "x: None -> bigint"]
-    assert (brought["version"], brought["source"], brought["operation"]) == (1, "events:landing", "ADD COLUMNS")
-    assert [(f["file"], f["record"], f["records"]) for f in brought["fields"]] == [
-        ("b.ndjson", 2, 1),
-        ("b.ndjson", 1, 1),
-    ]
-    assert (texts(by_hand), by_hand["source"]) == (["note: None -> string"], None)
-    assert (texts(configured), configured["source"]) == (["more: None -> bigint"], None)
-    assert [texts(entry) for entry in history(lake, capsys, "--source", "landing")] == [texts(brought)]
-
-
-def test_the_history_outlives_the_log(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, field in (("a", "x"), ("b", "y")):
-        lake.put(f"{name}.ndjson", {"id": "1", field: 1})
-        lake.run()
-    DeltaTable(str(lake.table)).create_checkpoint()
-    for version in lake.versions()[:-1]:
-        (lake.table / commit_key(version)).unlink()
-    changes = history(lake, capsys)
-    assert [(entry["version"], texts(entry), entry["fields"][0]["file"]) for entry in changes] == [
-        (0, ["x: None -> bigint"], "a.ndjson"),
-        (2, ["y: None -> bigint"], "b.ndjson"),
-    ]
-
-
-def test_what_a_lost_attempt_has_noted_is_not_in_the_history(
-    lake: EngineLake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lake.put("a.ndjson", {"id": "1", "x": 5})
-    lake.meanwhile["batch_read"] = die
-    with pytest.raises(Killed):
-        lake.run()
-    assert [*lake.table.glob("_blizzard/*/schema_changes/*.json")]
-    assert history(lake, capsys) == []
-    lake.run()
-    assert len(history(lake, capsys)) == 1
-
-
-def test_a_change_whose_job_died_right_after_it_is_in_the_history_at_once(
-    lake: EngineLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake.put("a.ndjson", {"id": "1"})
-    lake.run()
-    lake.put("b.ndjson", {"id": "1", "x": 5})
-    with monkeypatch.context() as patch:
-        patch.setattr(Evolution, "publish", lambda _, checkpoint: checkpoint.schema_change and die())
-        with pytest.raises(Killed):
-            lake.run()
-    entry = history(lake, capsys)[-1]
-    assert (entry["version"], texts(entry), entry["fields"][0]["file"]) == (1, ["x: None -> bigint"], "b.ndjson")
-    for version in lake.versions():
-        (lake.table / commit_key(version)).unlink()
-    (entry,) = history(lake, capsys)
-    assert (entry["version"], texts(entry)) == (None, ["x: None -> bigint"])
-
-
-def test_the_history_is_a_table_for_people(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.put("a[bold].ndjson", {"id": "1", "x": 5})
-    lake.run()
-    capsys.readouterr()
-    assert main(["schema-history", str(lake.write_config())]) == 0
-    shown = capsys.readouterr().out
-    assert "+ x bigint" in shown
-    assert "a[bold].ndjson" in shown.replace("\n", "")
-    assert main(["schema-history", str(lake.write_config()), "--pipeline", "other"]) == 2
-    assert main(["schema-history", str(lake.write_config()), "--source", "other"]) == 2
-    assert "expected one of landing" in capsys.readouterr().err
 
 
 def test_fields_with_odd_names_do_not_keep_a_rare_one_from_being_added(lake: EngineLake) -> None:
