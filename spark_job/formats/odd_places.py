@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 Path = tuple[str, ...]
 
@@ -14,9 +14,15 @@ class Place:
     `nullable`: for each name of the path, whether the field there is."""
 
     path: Path
+    data_type: DataType
     alone: StructType
     """A schema of this field alone, with nothing NOT NULL."""
     nullable: tuple[bool, ...]
+
+    @property
+    def may_be_taken_out(self) -> bool:
+        """Whether there is something nullable."""
+        return any(self.nullable)
 
     def taken_out(self, depth: int) -> Path | None:
         """What becomes null if the value at this depth of the path does not fit: the nearest field that is nullable.
@@ -37,7 +43,7 @@ def _places(schema: StructType, path: Path, nullable: tuple[bool, ...]) -> Itera
         if isinstance(field.dataType, StructType) and field.dataType.names:
             yield from _places(field.dataType, here, may_be_null)
         else:
-            yield Place(here, _alone(here, field), may_be_null)
+            yield Place(here, field.dataType, _alone(here, field), may_be_null)
 
 
 def _alone(path: Path, field: StructField) -> StructType:

