@@ -19,6 +19,7 @@ from blizzard.log import one_line
 COMMANDS: Mapping[str, str] = {
     "run": "Sweep and ingest on this machine.",
     "status": "Show each source's watermark, backlog and last commit.",
+    "doctor": "Find what is wrong, and say what to do.",
     "resume": "Let the dispatcher start runs again after failures.",
     "validate": "Report every problem in a configuration.",
     "setup": "Get the jars that Spark needs.",

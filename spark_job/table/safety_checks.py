@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from blizzard.errors import PermanentError, RecoveryError
+from blizzard.state.delta_protocol import TXN_RETENTION
 
-RETENTION_PROPERTY = "delta.setTransactionRetentionDuration"
 MAX_FILES_CHECKED = 100
 """The newest files of other sources; older ones may no longer be in the source."""
 
@@ -27,7 +27,7 @@ HasFile = Callable[[str, str], bool]
 def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
     """Raises PermanentError for a table that expires old Txns: the files of an expired Txn would be ingested again."""
     for name, value in properties.items():
-        if name.lower() == RETENTION_PROPERTY.lower():
+        if name.lower() == TXN_RETENTION.lower():
             raise PermanentError(
                 f"table {uri} has {name} = '{value}', so Delta expires the Txns that tell which files are "
                 "ingested, and their rows would be doubled. Expected a table without that property: "

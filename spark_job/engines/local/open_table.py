@@ -1,7 +1,6 @@
 """A table as deltalake holds it in memory, kept up to date with one listing a commit."""
 
 import json
-import re
 from collections.abc import Callable, Mapping
 
 from deltalake import DeltaTable
@@ -9,6 +8,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from blizzard.errors import BucketMissing, NotFound
 from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version
+from blizzard.state.delta_protocol import reasons_for_spark
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.durable_log import sync_files
@@ -18,16 +18,8 @@ MAX_FILES = 40_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
 MISREAD = frozenset("%#\\")
 """deltalake reads a location as a URL, some parts of it twice: with one of these it may open another table."""
-RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
-READABLE_RETENTION = re.compile(r"interval \d+ ((nano|micro|milli)?second|minute|hour|day|week)s?")
-"""deltalake takes its default for anything else, without a word: `60 days`, `INTERVAL 60 DAYS`, `interval 2 months`."""
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
 SIZE_CHECK_VERSIONS = 100
-WITH_FEATURES = 7
-READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, WITH_FEATURES})
-"""Those without features, and those that list them."""
-WRITER_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
-READER_FEATURES = frozenset({"timestampNtz"})
 
 
 class OpenTable:
@@ -120,16 +112,7 @@ def _too_large(files: str) -> str:
 
 def _check(table: DeltaTable) -> None:
     protocol = table.protocol()
-    reader, writer = protocol.min_reader_version, protocol.min_writer_version
-    if reader not in READER_VERSIONS or writer not in WRITER_VERSIONS:
-        raise NeedsSpark(f"a table of reader version {reader} and writer version {writer}")
-    others = {*(protocol.writer_features or ())} - WRITER_FEATURES
-    others |= {*(protocol.reader_features or ())} - READER_FEATURES
-    if others:
-        raise NeedsSpark(f"a table with the feature {min(others)}")
-    properties = table.metadata().configuration
-    for name in RETENTIONS:
-        if not READABLE_RETENTION.fullmatch(properties.get(name) or "interval 1 week"):
-            raise NeedsSpark(
-                f"a table whose {name} is {properties[name]!r} instead of, for example, 'interval 60 days'"
-            )
+    versions = protocol.min_reader_version, protocol.min_writer_version
+    features = protocol.reader_features or (), protocol.writer_features or ()
+    for reason in reasons_for_spark(versions, *features, table.metadata().configuration):
+        raise NeedsSpark(reason)

@@ -8,7 +8,7 @@ from uuid import uuid4
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from spark_job.engines.local.open_table import WITH_FEATURES
+from blizzard.state.delta_protocol import WITH_FEATURES
 from spark_job.table.schema import has_ntz
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}

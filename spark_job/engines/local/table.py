@@ -8,10 +8,11 @@ from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
+from blizzard.state.delta_protocol import WITH_FEATURES
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
-from spark_job.engines.local.open_table import WITH_FEATURES, OpenTable
+from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe
 from spark_job.engines.local.txns import txns_of

@@ -2,27 +2,24 @@
 time."""
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from typing import Any
 
 import pyarrow.parquet as pq
 
 from blizzard.errors import UnreadableState
+from blizzard.state.delta_checkpoints import newest_checkpoint
 from blizzard.state.delta_log import LOG_FOLDER, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.table import Txn
 
-_FORMS = r"parquet|[0-9]{10}\.([0-9]{10})\.parquet|[^.]+\.(?:json|parquet)"
-_CHECKPOINT = re.compile(rf"([0-9]{{20}})\.checkpoint\.(?:{_FORMS})")
-
 
 def txns_of(store: ObjectStore) -> list[Txn]:
     """The newest Txn of each app id. Raises UnreadableState if the log lacks a part."""
     keys = [info.key for info in store.list(LOG_FOLDER, recursive=False)]
-    checkpoint, files = _newest_checkpoint(keys)
+    checkpoint, files = newest_checkpoint(keys)
     commits = {version: key for key in keys if (version := commit_version(key)) is not None and version > checkpoint}
     if sorted(commits) != [*range(checkpoint + 1, checkpoint + 1 + len(commits))]:
         raise UnreadableState(f"the log lacks commits after version {checkpoint}: found {len(commits)} later ones")
@@ -35,22 +32,6 @@ def txns_of(store: ObjectStore) -> list[Txn]:
     except (OSError, *json_fields.MALFORMED) as error:
         raise UnreadableState(f"the log cannot be read: {error!s:.300}") from error
     return [*found.values()]
-
-
-def _newest_checkpoint(keys: Iterable[str]) -> tuple[int, list[str]]:
-    """Version and files of the newest complete checkpoint; -1 and none if there is none."""
-    by_version: dict[int, list[tuple[str, str | None]]] = {}
-    for key in keys:
-        if match := _CHECKPOINT.fullmatch(key.removeprefix(LOG_FOLDER)):
-            by_version.setdefault(int(match[1]), []).append((key, match[2]))
-    for version in sorted(by_version, reverse=True):
-        whole = [key for key, parts in by_version[version] if parts is None]
-        if whole:
-            return version, whole[:1]
-        parts = [key for key, count in by_version[version] if count and int(count) == len(by_version[version])]
-        if len(parts) == len(by_version[version]):
-            return version, parts
-    return -1, []
 
 
 def _txn_actions(key: str, data: bytes) -> Iterator[Mapping[str, Any]]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from blizzard.state.delta_protocol import TXN_RETENTION
 from spark_job.loop.ingest import Step
 from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL
-from spark_job.table.safety_checks import RETENTION_PROPERTY
 from tests.proof.log_life.table import Life
 
 LONG_AGO_SECS = 40 * 86_400
@@ -170,11 +170,11 @@ def a_clean_up_forgets_the_txn(life: Life, rng: random.Random) -> None:
 
 def _let_delta_forget(life: Life, rng: random.Random) -> None:
     _ingest_one_more(life, rng)
-    life.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{RETENTION_PROPERTY}' = 'interval 0 seconds')")
+    life.sql(f"ALTER TABLE {{table}} SET TBLPROPERTIES ('{TXN_RETENTION}' = 'interval 0 seconds')")
 
 
 def _keep_txns(life: Life) -> None:
-    life.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{RETENTION_PROPERTY}')")
+    life.sql(f"ALTER TABLE {{table}} UNSET TBLPROPERTIES ('{TXN_RETENTION}')")
     for crc in life.log_folder.glob("*.crc"):
         crc.unlink()
     life.forget_in_memory()

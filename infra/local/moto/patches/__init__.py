@@ -36,6 +36,7 @@ def install() -> None:
     s3.make_writes_atomic()
     s3.match_keys_with_line_feeds()
     bucket_policies.evaluate_conditions()
+    s3.refuse_parts_of_unknown_uploads()
     s3.send_events_like_aws()
     s3_eventbridge.send_events_to_eventbridge()
     s3_notifications.refuse_overlapping_notifications()

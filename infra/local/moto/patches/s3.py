@@ -11,7 +11,8 @@ from urllib.parse import quote_plus
 
 from moto.moto_server.utilities import RegexConverter
 from moto.s3 import notifications
-from moto.s3.models import Notification
+from moto.s3.exceptions import NoSuchUpload
+from moto.s3.models import Notification, S3Backend
 from moto.s3.responses import S3Response
 
 from infra.local.moto.patches.patching import wrap
@@ -47,6 +48,21 @@ def match_across_lines(original: Call) -> Call:
         original(converter, url_map, *(f"(?s:{item})" for item in items))
 
     return make
+
+
+def refuse_parts_of_unknown_uploads() -> None:
+    """Unpatched, moto fails with status 500."""
+    wrap(S3Backend, "upload_part", _of_known_uploads)
+
+
+def _of_known_uploads(original: Call) -> Call:
+    @wraps(original)
+    def upload_part(backend: Any, bucket_name: str, multipart_id: str, part_id: int, value: bytes) -> Any:
+        if multipart_id not in backend.get_bucket(bucket_name).multiparts:
+            raise NoSuchUpload(multipart_id)
+        return original(backend, bucket_name, multipart_id, part_id, value)
+
+    return upload_part
 
 
 def send_events_like_aws() -> None:

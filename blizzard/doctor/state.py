@@ -1,0 +1,335 @@
+"""Checks of what Blizzard knows of a source: its checkpoint, manifest, receipts, ledger, sweeps and dead letters."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+from itertools import islice
+
+from blizzard.config.model import Source
+from blizzard.config.published import PublishedPipeline
+from blizzard.dispatch.backlog import SourceBacklog, read_backlog
+from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
+from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.ledger.ledger import ledger_folder
+from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain
+from blizzard.ledger.run import RunLoading
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint_codec import CheckpointCodec
+from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipts
+from blizzard.state.run_ref import RunRef, SequenceRange
+from blizzard.storage.base import ObjectStore
+from blizzard.sweep.reports import SweepReports, read_reports
+
+SCAN_COMMITS = 100
+CHECKED_RECEIPTS = 100
+COUNTED_LETTERS = 10_000
+HOUR_SECS, DAY_SECS = 3_600.0, 86_400.0
+BACKLOG_WARNING_SECS, BACKLOG_PROBLEM_SECS = HOUR_SECS, DAY_SECS
+QUIET_SECS = 7 * DAY_SECS
+MISSED_SWEEPS = 10
+"""So many times its interval without a sweep, and nobody sweeps any more."""
+UNSCHEDULED_SECS = 26 * HOUR_SECS
+"""`blizzard run --once` may be started once a day."""
+
+
+class SourceState:
+    """`pipeline`: of the source alone, in its published form. `deployed`: whether a stack sweeps the source."""
+
+    def __init__(
+        self,
+        source: Source,
+        pipeline: PublishedPipeline,
+        store: ObjectStore,
+        clock: Callable[[], float],
+        *,
+        deployed: bool = False,
+    ) -> None:
+        self.source = source
+        self.pipeline = pipeline
+        self.store = store
+        self.deployed = deployed
+        self.now_ts = clock()
+        self.identity = SourceIdentity(source.pipeline, source.name, source.state_prefix)
+        self.receipts = Receipts(store, source.state_prefix)
+
+    @cached_property
+    def commit(self) -> Commit | None:
+        """The newest one of the source, if it is among the newest of the table."""
+        commits = DeltaLogTail(self.store).commits(SCAN_COMMITS)
+        try:
+            return next((commit for commit in commits if self.identity.app_id in commit.txns), None)
+        except BucketMissing:
+            return None
+
+    @cached_property
+    def copy(self) -> Checkpoint | None:
+        """Raises UnreadableState."""
+        try:
+            return CheckpointCodec(self.store, self.identity).read_copy()
+        except (NotFound, BucketMissing):
+            return None
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint | None:
+        """Raises UnreadableState."""
+        if self.commit is None:
+            return self.copy
+        return CheckpointCodec(self.store, self.identity).decode(self.commit.user_metadata or "")
+
+    @property
+    def committed(self) -> Checkpoint:
+        """Only for checks that need `state.checkpoint`."""
+        if self.checkpoint is None:
+            raise ValueError(f"{self.identity.source_id} has no checkpoint")
+        return self.checkpoint
+
+    @cached_property
+    def backlog(self) -> SourceBacklog:
+        (found,) = read_backlog(self.store, self.pipeline, {}).sources.values()
+        return found
+
+    @cached_property
+    def reports(self) -> SweepReports:
+        try:
+            return read_reports(self.store, self.identity)
+        except BucketMissing:
+            return SweepReports()
+
+    @property
+    def known(self) -> Checkpoint:
+        """The checkpoint, or its copy if it cannot be read; else that of a source without a commit."""
+        with suppress(UnreadableState):
+            if self.checkpoint is not None:
+                return self.checkpoint
+        with suppress(UnreadableState):
+            if self.copy is not None:
+                return self.copy
+        return Checkpoint(self.identity.pipeline, self.identity.source)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was announced or committed."""
+        return self.commit is not None or self.known.sequence >= 0 or self.backlog.position.head is not None
+
+
+def age(secs: float) -> str:
+    for unit, size in (("days", DAY_SECS), ("hours", HOUR_SECS), ("minutes", 60.0)):
+        if secs >= 2 * size:
+            return f"{secs / size:.0f} {unit}"
+    return f"{max(secs, 0.0):.0f} seconds"
+
+
+# --- The checkpoint ---
+
+
+def _checkpoint(state: SourceState) -> Finding:
+    try:
+        found = state.checkpoint
+    except UnreadableState as error:
+        return problem(
+            str(error),
+            expected="the checkpoint of the newest commit, with its bases",
+            advice="the next run repairs it from the table: `blizzard run --once`. If a newer version wrote it, "
+            "upgrade this one; lost bases: docs/runbook.md#lost-bases-of-a-table-that-was-taken-over",
+        )
+    if found is None:
+        return skipped("nothing is committed yet")
+    return ok(f"sequence {found.sequence:,}")
+
+
+def _copy(state: SourceState) -> Finding:
+    expected, advice = "a copy of the newest commit's checkpoint", "the next commit writes it: `blizzard run --once`"
+    try:
+        copy = state.copy
+    except UnreadableState as error:
+        return warning(f"the copy cannot be read: {error}", expected=expected, advice=advice)
+    sequence = state.committed.sequence
+    if copy is None:
+        return warning("there is no copy, so sweeps list too much", expected=expected, advice=advice)
+    if copy.sequence < sequence:
+        return warning(
+            f"the copy is of sequence {copy.sequence:,}, the commit of {sequence:,}", expected=expected, advice=advice
+        )
+    if copy.sequence > sequence:
+        return problem(
+            f"the copy is of sequence {copy.sequence:,}, but the table's newest commit of {sequence:,}",
+            expected=expected,
+            advice="the table was restored or replaced. If that was meant, the next run continues from the table and "
+            "ingests again what the restored version lacks; else restore the table's folder with `_blizzard`",
+        )
+    return ok("it is that of the newest commit")
+
+
+def _last_commit(state: SourceState) -> Finding:
+    secs = state.now_ts - state.committed.last_update_ts
+    if secs < QUIET_SECS:
+        return ok(f"{age(secs)} ago")
+    return warning(
+        f"nothing was committed for {age(secs)}",
+        expected=f"a commit within {age(QUIET_SECS)}",
+        advice="if files should have arrived, ask their producer, and look at `uri` and `pattern`; see "
+        "docs/runbook.md#files-wait-too-long",
+    )
+
+
+# --- What is derived from commits ---
+
+
+def _receipts(state: SourceState) -> Finding:
+    last = state.committed.sequence
+    if last < 0:
+        return skipped("the first commit of this version is still to come")
+    wanted = SequenceRange(max(0, last - CHECKED_RECEIPTS + 1), last)
+    chain = ReceiptChain(state.receipts).back_from(state.committed.receipt, wanted)
+    covered = max((ref.last for ref in state.committed.ledger), default=-1)
+    lost = [found.sequences for found in chain if isinstance(found, MissingReceipts) and found.sequences.last > covered]
+    if not lost:
+        return ok("those of the newest commits are there")
+    shown = ", ".join(f"{each.first:,} to {each.last:,}" for each in lost[:3])
+    return warning(
+        f"the receipts of the commits {shown} are missing or cannot be read",
+        expected="a receipt for each commit that the ledger does not have yet",
+        advice="nothing is lost: the next run asks the table which files these commits had",
+    )
+
+
+def _ledger(state: SourceState) -> Finding:
+    refs = state.committed.ledger
+    if not refs:
+        return ok("the receipts have everything so far")
+    lost = [ref.name for ref in refs if not _is_readable(state, ref)]
+    if not lost:
+        return ok(f"{len(refs)} parts with {sum(ref.files for ref in refs):,} files")
+    return warning(
+        f"{len(lost)} of {len(refs)} parts are missing or damaged, such as {lost[0]}",
+        expected="every part that the checkpoint names",
+        advice="nothing is lost: the next run builds them from the receipts, or from the table",
+    )
+
+
+def _is_readable(state: SourceState, ref: RunRef) -> bool:
+    """By its index, which has checksums of all other parts."""
+    folder, source_id = ledger_folder(state.identity), state.identity.source_id
+    loading = RunLoading(state.store, folder, ref, source_id, with_filter=False)
+    try:
+        for call in loading.calls():
+            call()
+    except (NotFound, UnreadableState):
+        return False
+    return True
+
+
+# --- What waits ---
+
+
+def _manifest(state: SourceState) -> Finding:
+    manifest = Manifest(state.store, state.identity.state_prefix, state.identity.source_id)
+    unreadable: list[UnreadableState] = []
+    try:
+        count = sum(1 for _ in manifest.unconsumed(state.known.position, unreadable))
+    except BucketMissing:
+        return skipped("there is no folder of the table yet")
+    if not unreadable:
+        return ok(f"{count:,} segments wait")
+    return problem(
+        f"{len(unreadable)} segments cannot be read: {unreadable[0]}",
+        expected="segments that the collector and the sweeper wrote",
+        advice="delete them; the next sweep finds their files again",
+    )
+
+
+def _backlog(state: SourceState) -> Finding:
+    backlog = state.backlog
+    if backlog.oldest_ts is None:
+        return ok("nothing waits")
+    secs = state.now_ts - backlog.oldest_ts
+    found = f"{backlog.files:,} files{' or more' if backlog.truncated else ''} wait, the oldest for {age(secs)}"
+    expected, advice = f"less than {age(BACKLOG_WARNING_SECS)}", "see docs/runbook.md#files-wait-too-long"
+    if not state.deployed:
+        advice = f"start `blizzard run --once`, or look why it does not end; {advice}"
+    if secs >= BACKLOG_PROBLEM_SECS:
+        return problem(found, expected=expected, advice=advice)
+    return warning(found, expected=expected, advice=advice) if secs >= BACKLOG_WARNING_SECS else ok(found)
+
+
+# --- Sweeps ---
+
+
+def _sweeps(state: SourceState) -> Finding:
+    last = state.reports.watermark
+    return _swept(state, last.started_ts if last else None, state.source.sweep.interval_secs)
+
+
+def _late_sweeps(state: SourceState) -> Finding:
+    """The first one is due an interval after the source's first sweep, which may have listed everything."""
+    reports = state.reports
+    starts = (reports.late.started_ts if reports.late else None, reports.watched_since_ts, state.known.late_swept_ts)
+    newest = max((start for start in starts if start is not None), default=None)
+    return _swept(state, newest, state.source.sweep.late_interval_secs)
+
+
+def _swept(state: SourceState, started_ts: float | None, interval_secs: float) -> Finding:
+    limit_secs = max(MISSED_SWEEPS * interval_secs, HOUR_SECS if state.deployed else UNSCHEDULED_SECS)
+    if started_ts is None and not state.has_begun:
+        return skipped("the source was not swept yet")
+    secs = None if started_ts is None else state.now_ts - started_ts
+    if secs is not None and secs < limit_secs:
+        return ok(f"the last one began {age(secs)} ago")
+    advice = "docs/runbook.md#the-sweeper-does-not-run" if state.deployed else "start `blizzard run`, or schedule it"
+    return warning(
+        "there is no report of one" if secs is None else f"the last one began {age(secs)} ago",
+        expected=f"one in {age(limit_secs)}: only sweeps find files that no event announced",
+        advice=advice,
+    )
+
+
+def _lost_events(state: SourceState) -> Finding:
+    if not state.deployed:
+        return skipped("without a stack, sweeps find all files")
+    missed = state.reports.watermark.unannounced if state.reports.watermark else 0
+    if not missed:
+        return ok("the last sweep found no file whose event is overdue")
+    return warning(
+        f"the last sweep found {missed:,} files whose events did not arrive",
+        expected="an event for each file",
+        advice="docs/runbook.md#a-sweep-found-missed-files",
+    )
+
+
+# --- Dead letters ---
+
+
+def _dead_letters(state: SourceState) -> Finding:
+    folder = f"{state.identity.state_prefix}/dead_letters/"
+    try:
+        found = [*islice(state.store.list(folder), COUNTED_LETTERS)]
+    except BucketMissing:
+        found = []
+    if not found:
+        return ok("there is none")
+    files = len({info.key.removeprefix(folder).partition("/")[0] for info in found})
+    ages = [state.now_ts - info.modified_ts for info in found]
+    more = " or more" if len(found) == COUNTED_LETTERS else ""
+    return warning(
+        f"{files:,} files{more} have dead letters, the newest {age(min(ages))}, the oldest {age(max(ages))} old",
+        expected="files and records that can be ingested",
+        advice="docs/runbook.md#dead-letters",
+    )
+
+
+CHECKS: Sequence[Check[SourceState]] = (
+    Check("state.checkpoint", _checkpoint),
+    Check("state.copy", _copy, needs=("state.checkpoint",)),
+    Check("state.last-commit", _last_commit, needs=("state.checkpoint",)),
+    Check("state.receipts", _receipts, needs=("state.checkpoint",)),
+    Check("state.ledger", _ledger, needs=("state.checkpoint",)),
+    Check("state.manifest", _manifest),
+    Check("state.backlog", _backlog),
+    Check("state.sweeps", _sweeps),
+    Check("state.late-sweeps", _late_sweeps),
+    Check("state.lost-events", _lost_events),
+    Check("state.dead-letters", _dead_letters),
+)
