@@ -133,26 +133,36 @@ def _poll_secs(state: ObjectStore) -> float:
     return LOCAL_POLL_SECS if isinstance(state, LocalStore) else POLL_SECS
 
 
-def _delta_table(parts: _Parts) -> DeltaSourceTable:
-    pipeline, source, identity = parts.pipeline, parts.source, parts.identity
-    table_source = TableSource(
+def table_source(pipeline: Pipeline, source: Source, identity: SourceIdentity) -> TableSource:
+    return TableSource(
         pipeline.table_uri,
         identity.source_id,
         identity.app_id,
         source.row_ddl,
         source.partition_columns,
         tuple(pipeline.partition_by),
+        source.derive,
+        pipeline.constraints,
+        tuple(pipeline.cluster_by),
+        pipeline.table_properties,
+        _other_columns(pipeline, source),
         pipeline.target_file_bytes,
         _evolution(pipeline, source),
     )
+
+
+def _delta_table(parts: _Parts) -> DeltaSourceTable:
+    pipeline, source, identity = parts.pipeline, parts.source, parts.identity
+    writes_to = table_source(pipeline, source, identity)
     return DeltaSourceTable(
-        parts.engine.table(table_source),
-        table_source,
+        parts.engine.table(writes_to),
+        writes_to,
         store=parts.state,
         state_prefix=identity.state_prefix,
         watch=parts.watch,
         siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
         has_file=_has_file(parts.files, parts.settings),
+        log=parts.log,
     )
 
 
@@ -163,7 +173,10 @@ def _evolution(pipeline: Pipeline, source: Source) -> EvolutionRules:
     if not (others_add or others_widen):
         return FIXED
     columns = [columns_of(one.row_ddl) for one in sources if one.row_ddl]
-    columns += [StructType([StructField(name, StringType()) for name in one.partition_columns]) for one in sources]
+    columns += [
+        StructType([StructField(name, StringType()) for name in (*one.partition_columns, *one.derive)])
+        for one in sources
+    ]
     configured = frozenset(path for one in columns for path in field_paths(one))
     return EvolutionRules(
         add=rules.tells_field_kinds,
@@ -174,6 +187,13 @@ def _evolution(pipeline: Pipeline, source: Source) -> EvolutionRules:
         configured=configured,
         formats=source.formats,
     )
+
+
+def _other_columns(pipeline: Pipeline, source: Source) -> frozenset[str]:
+    """Of the pipeline's other sources, in lower case."""
+    others = [other for other in pipeline.sources.values() if other.name != source.name]
+    names = [name for other in others for name in (*columns_of(other.row_ddl).names, *other.partition_columns)]
+    return frozenset(name.lower() for name in (*names, *(name for other in others for name in other.derive)))
 
 
 def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> BatchReader:

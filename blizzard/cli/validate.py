@@ -1,36 +1,84 @@
 """`blizzard validate`: all problems of a configuration at once."""
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
+from blizzard.config import expression_checks
+from blizzard.config.expression_checks import Evaluation
 from blizzard.config.load import LoadResult, read_config_file
 from blizzard.config.model import Pipeline, Source
 from blizzard.config.problems import Problem, dotted
 from blizzard.environment import variables
+from blizzard.errors import BlizzardError
 
 
 def command(
     file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
     *,
+    against_table: Annotated[
+        bool, typer.Option("--against-table", help="Also say what the next run would change in the tables.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")] = False,
 ) -> None:
     """Report every problem in a configuration.
 
-    Exit code 0: the configuration is valid, and its sources are listed. 2: it has problems.
+    Exit code 0: the configuration is valid, and its sources are listed. 1: with --against-table, a run would be
+    refused. 2: it has problems.
     """
     result = read_config_file(file, variables())
-    typer.echo(json.dumps(_as_json(file, result), indent=2) if as_json else "\n".join(_lines(file, result)))
-    raise typer.Exit(2 if result.problems else 0)
+    tables = _compared(file) if against_table and not result.problems else None
+    if as_json:
+        typer.echo(json.dumps(_as_json(file, result) | ({} if tables is None else {"tables": tables}), indent=2))
+    else:
+        typer.echo("\n".join([*_lines(file, result), *_table_lines(tables or [])]))
+    raise typer.Exit(2 if result.problems else int(any(table["refused"] for table in tables or ())))
+
+
+def _compared(file: str) -> list[dict[str, Any]]:
+    """One for each source. The comparison needs packages of the job, which commands do not import."""
+    command_line = [sys.executable, "-m", "spark_job.against_table", "--config", file]
+    ended = subprocess.run(command_line, env=dict(variables()), capture_output=True, text=True, check=False)
+    try:
+        tables: list[dict[str, Any]] = json.loads(ended.stdout)
+    except ValueError:
+        raise BlizzardError(f"the tables cannot be read: {ended.stderr.strip()[-2000:]}") from None
+    return tables
+
+
+def _table_lines(tables: Sequence[dict[str, Any]]) -> Iterator[str]:
+    for table in tables:
+        version = "does not exist yet" if table["version"] is None else f"is at version {table['version']}"
+        nothing = [] if table["changes"] or table["refused"] else ["changes nothing"]
+        yield f"{table['source']}: table {table['table_uri']} {version}. The next run:"
+        yield from (f"  {line}" for line in (*table["changes"], *nothing))
+        yield from (f"  is refused: {line}" for line in table["refused"])
+        yield from (f"  ({line})" for line in table["notes"])
 
 
 def _lines(file: str, result: LoadResult) -> list[str]:
     if result.config is None:
         count = len(result.problems)
         return [*map(str, result.problems), f"{file}: {count} problem{'s' * (count != 1)}"]
-    return [_line(pipeline, source) for pipeline, source in result.config.sources()]
+    lines = [_line(pipeline, source) for pipeline, source in result.config.sources()]
+    for pipeline in result.config.pipelines.values():
+        for source in pipeline.sources.values():
+            found = expression_checks.derived(source).items()
+            lines += [f"{source.id}: column {name}: {_evaluated(one)}" for name, one in found]
+        checks = expression_checks.constraints(pipeline).items()
+        lines += [f"{pipeline.name}: constraint {name}: {_evaluated(one)}" for name, one in checks]
+    return lines
+
+
+def _evaluated(found: Evaluation) -> str:
+    if found.by == "reader":
+        return f"{found.sql}: by the fast reader"
+    return f"{found.sql}: by Spark, because it has {found.why_spark}"
 
 
 def _line(pipeline: Pipeline, source: Source) -> str:
@@ -50,10 +98,19 @@ def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
                 "pattern": source.pattern,
                 "format": source.format,
                 "table_uri": pipeline.table_uri,
+                "derive": _expressions(expression_checks.derived(source)),
+                "constraints": _expressions(expression_checks.constraints(pipeline)),
             }
             for pipeline, source in sources
         ],
     }
+
+
+def _expressions(found: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "expression": one.sql, "evaluated_by": one.by, "why_spark": one.why_spark}
+        for name, one in found.items()
+    ]
 
 
 def _problem(problem: Problem) -> dict[str, Any]:

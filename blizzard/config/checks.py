@@ -6,7 +6,7 @@ A check skips every value that already has a problem, so that no problem is repo
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from blizzard.config import ddl
+from blizzard.config import ddl, expression_checks
 from blizzard.config.compressions import AUTO
 from blizzard.config.formats import FILE_FORMATS, MIXED
 from blizzard.config.model import Config, HowToRead, Pipeline, Source
@@ -14,8 +14,10 @@ from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 from blizzard.config.schema_limits import FormatLimits, name_problems, storage_problems
 from blizzard.config.schema_rule_checks import check_schema_rules
 from blizzard.config.schema_rules import RESCUED
+from blizzard.config.table_checks import check_table
 
-PROVENANCE = "_source"
+PROVENANCE = expression_checks.PROVENANCE
+BY_SPARK = "of a type that Spark finds out"
 RESERVED = "_blizzard"
 
 
@@ -30,6 +32,8 @@ def check(config: Config, problems: Problems) -> None:
             columns[source.id] = source_columns
     for pipeline in config.pipelines.values():
         _check_partition_by(pipeline, columns, problems)
+        _check_constraints(pipeline, columns, problems)
+        check_table(pipeline, columns, problems)
     for pipelines in _pipelines_by_table(config, problems).values():
         _check_same_partitioning(pipelines, problems)
         _check_same_types(pipelines, columns, problems)
@@ -107,7 +111,33 @@ def _columns(source: Source, problems: Problems) -> Columns | None:
     _check_partition_columns(source, schema or {}, problems)
     if schema is None or problems.has(_source_path(source, "partition_columns")):
         return None
-    return {**schema, **source.partition_columns}
+    columns = {**schema, **source.partition_columns}
+    _check_derive(source, columns, problems)
+    if problems.has(_source_path(source, "derive")):
+        return None
+    derived = {name: str(found.type or BY_SPARK) for name, found in expression_checks.derived(source).items()}
+    return {**columns, **derived}
+
+
+def _check_derive(source: Source, columns: Columns, problems: Problems) -> None:
+    seen = {name.lower() for name in columns}
+    row = expression_checks.read_columns(source) if source.derive else {}
+    for name, sql in source.derive.items():
+        path = _source_path(source, "derive", name)
+        found = [*name_problems(name, name), *filter(None, [_reserved_name(name)])]
+        if name.lower() in seen:
+            found.append("is a column of the record or its path already, or derived twice; choose another name")
+        found += filter(None, [expression_checks.problem_of(sql, row)])
+        for problem in found:
+            problems.add(path, problem)
+        seen.add(name.lower())
+
+
+def _check_constraints(pipeline: Pipeline, columns: Mapping[str, Columns], problems: Problems) -> None:
+    if not pipeline.constraints or any(source.id not in columns for source in pipeline.sources.values()):
+        return
+    for name, problem in expression_checks.constraint_problems(pipeline):
+        problems.add(_path(pipeline.name, "constraints", name), problem)
 
 
 def _schema(source: Source, problems: Problems) -> Columns | None:
@@ -239,7 +269,7 @@ def _check_same_types(pipelines: list[Pipeline], columns: Mapping[str, Columns],
     for source in _sources(pipelines):
         for name, kind in columns.get(source.id, {}).items():
             other_kind, other = known.setdefault(name.lower(), (kind, source))
-            if kind != other_kind:
+            if kind != other_kind and BY_SPARK not in (kind, other_kind):
                 field = "partition_columns" if name in source.partition_columns else "schema"
                 problems.add(
                     _source_path(source, field),

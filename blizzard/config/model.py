@@ -232,6 +232,12 @@ class Source(SchemaRuleOptions, HowToRead):
         description="Columns taken from folders such as date=2024-01-28, each with its type.",
         examples=[{"date": "date"}],
     )
+    derive: dict[str, str] = Field(
+        default={},
+        description="Columns with the value of an expression of Spark SQL over the record's columns, those of its "
+        "path, and `_source`. A record for which it fails is dead-lettered.",
+        examples=[{"day": "date(timestamp_seconds(timestamp))"}],
+    )
     partition_filter: PartitionFilter | None = Field(
         default=None, description="For dated folders: how long they stay open. Without it, all folders stay open."
     )
@@ -323,6 +329,24 @@ class Pipeline(Section):
         description="The table's partition columns. Every source must have them in `schema` or `partition_columns`. "
         "They take effect when the table is created.",
         examples=[["date"]],
+    )
+    cluster_by: Annotated[list[str], Field(max_length=4)] = Field(
+        default=[],
+        description="The columns by which the table is clustered (liquid clustering), instead of partitioned. Every "
+        "source must have them. They take effect when the table is created, by Spark.",
+        examples=[["day", "id"]],
+    )
+    table_properties: dict[str, str] = Field(
+        default={},
+        description="Properties of the table, such as delta.deletedFileRetentionDuration. They take effect when the "
+        "table is created.",
+        examples=[{"delta.deletedFileRetentionDuration": "interval 30 days"}],
+    )
+    constraints: dict[Name, str] = Field(
+        default={},
+        description="CHECK constraints of the table, by name: conditions in Spark SQL that are true for each row. A "
+        "record that violates one is dead-lettered.",
+        examples=[{"positive": "value >= 0"}],
     )
     target_file_bytes: Bytes = Field(
         default=128 << 20,

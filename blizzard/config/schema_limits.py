@@ -45,9 +45,13 @@ def _struct_problems(struct: Struct, path: str, limits: FormatLimits) -> Iterato
 def name_problems(name: str, place: str) -> Iterator[str]:
     if not name:
         yield f"column `{place}` has no name; add one"
+
+
+def mapping_problems(name: str, place: str) -> Iterator[str]:
+    """Of a name that a table has only by column mapping, with which its rows are written twice."""
     odd = sorted(set(name) & set(" ,;{}()\n\t="))
     if odd:
-        yield f"column `{place}` has {' '.join(map(repr, odd))} in its name, which Delta cannot store; rename it"
+        yield f"column `{place}` has {' '.join(map(repr, odd))} in its name, which Delta cannot store without mapping"
 
 
 def _type_problems(kind: Type, place: str, limits: FormatLimits) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from blizzard.config.checks import PROVENANCE, RESERVED
 from blizzard.config.ddl import Array, Column, Map, Struct, Type
-from blizzard.config.schema_limits import name_problems
+from blizzard.config.schema_limits import mapping_problems, name_problems
 from blizzard.infer.types import STRING, VOID
 
 
@@ -62,6 +62,7 @@ def _type(kind: Type, path: str, left_out: list[LeftOut]) -> Type:
 
 def _reasons(name: str, place: str, seen: Mapping[str, str]) -> Iterator[str]:
     yield from name_problems(name, place)
+    yield from mapping_problems(name, place)
     twin = seen.get(name.lower())
     if twin is not None:
         yield f"column `{place}` differs from `{twin}` only in case, and names are not case-sensitive; rename one"

@@ -10,9 +10,11 @@ RETENTIONS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration"
 READABLE_RETENTION = re.compile(r"interval \d+ ((nano|micro|milli)?second|minute|hour|day|week)s?")
 """deltalake takes its default for anything else, without a word: `60 days`, `INTERVAL 60 DAYS`, `interval 2 months`."""
 WITH_FEATURES = 7
-READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, WITH_FEATURES})
-"""Those without features, and those that list them."""
-WRITER_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
+READER_VERSIONS, WRITER_VERSIONS = frozenset({1, 3}), frozenset({1, 2, 3, 4, WITH_FEATURES})
+"""Those without features, and those that list them. 3 has CHECK constraints, 4 change data and generated columns."""
+WRITER_FEATURES = frozenset(
+    {"appendOnly", "invariants", "timestampNtz", "checkConstraints", "generatedColumns", "changeDataFeed"}
+)
 READER_FEATURES = frozenset({"timestampNtz"})
 
 

@@ -12,7 +12,9 @@ from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion, Txn
+from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable, TableEngine, Transaction
+from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.batch_tasks import Task
@@ -65,6 +67,12 @@ class AutoEngine:
         except NeedsSpark as error:
             return self.spark_for(error, task.destination.provenance.source_id).judge(task, undecided)
 
+    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+        try:
+            return self._local.complete(task, staged)
+        except NeedsSpark as error:
+            return self.spark_for(error, task.destination.provenance.source_id).complete(task, staged)
+
     def spark_for(self, error: NeedsSpark, source_id: str) -> Engine:
         """Says why, once for each source."""
         if source_id not in self._said:
@@ -112,10 +120,21 @@ class AutoTable:
         return self._ask(lambda table: table.why_no_widening())
 
     def start(self, *, newest: bool = True) -> Transaction:
-        return self._ask(lambda table: table.start(newest=newest))
+        transaction = self._ask(lambda table: table.start(newest=newest))
+        is_local = self._spark is None
+        return _FirstCommit(transaction, self._switch) if is_local and transaction.version < 0 else transaction
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
         self._ask(lambda table: table.add_columns(columns))
+
+    def widen_columns(self, widened: Sequence[Widening]) -> None:
+        self._ask(lambda table: table.widen_columns(widened))
+
+    def add_constraints(self, constraints: Mapping[str, str]) -> None:
+        self._ask(lambda table: table.add_constraints(constraints))
+
+    def types_of(self, expressions: Mapping[str, str], columns: StructType) -> StructType:
+        return self._ask(lambda table: table.types_of(expressions, columns))
 
     def rewrite(
         self,
@@ -162,3 +181,37 @@ class AutoTable:
 
     def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
         return self._ask(lambda table: table.newest_files_of_others(known, limit))
+
+
+class _FirstCommit:
+    """Implements `Transaction`, for a table that does not exist: which engine can make it depends on what it is."""
+
+    def __init__(self, local: Transaction, switch: Callable[[NeedsSpark], TableEngine]) -> None:
+        self._chosen = local
+        self._switch = switch
+
+    @property
+    def version(self) -> int:
+        return self._chosen.version
+
+    def description(self) -> TableDescription:
+        return self._chosen.description()
+
+    def stats_columns(self) -> Sequence[str]:
+        return self._chosen.stats_columns()
+
+    def txn_version(self, app_id: str) -> int | None:
+        return self._chosen.txn_version(app_id)
+
+    def create_table(self, table: NewTable) -> None:
+        try:
+            self._chosen.create_table(table)
+        except NeedsSpark as error:
+            self._chosen = self._switch(error).start()
+            self._chosen.create_table(table)
+
+    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+        self._chosen.change_schema(schema, widens=widens)
+
+    def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        return self._chosen.commit(files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from pyspark.sql.types import (
+    ArrayType,
     DataType,
     DateType,
     LongType,
+    MapType,
     NumericType,
     StringType,
     StructField,
@@ -29,6 +31,11 @@ _SOURCE_FIELDS = [
 SOURCE_COLUMN = StructField("_source", StructType(_SOURCE_FIELDS))
 MEMBER_FIELD = StructField("member", StringType())
 """Of `_source`: the name of the member of a zip file. A table has it from its first zip file on."""
+FILLED_BY_DELTA = frozenset({"delta.generationExpression", "delta.identity.start", "CURRENT_DEFAULT"})
+"""Keys of the metadata of columns that get values which no record has."""
+MAPPING_PROPERTY = "delta.columnMapping.mode"
+UNMAPPED = frozenset(" ,;{}()\n\t=")
+"""Characters of names that a table has only with column mapping."""
 STATS_COLUMNS = 26
 """How many of a table's columns get statistics. With the six of `_source` that makes Delta's default of 32."""
 TYPES_WITH_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
@@ -50,22 +57,47 @@ def names_members(table: TableDescription) -> bool:
 
 def nullable_schema(columns: Sequence[StructField]) -> StructType:
     """The table's columns are nullable; the reader enforces NOT NULL."""
-    return StructType([StructField(f.name, nullable_type(f.dataType)) for f in columns])
+    return StructType([_nullable(field) for field in columns])
 
 
-def new_table_stats_columns(columns: Sequence[StructField], partition_by: Sequence[str]) -> tuple[str, ...]:
+def _nullable(field: StructField) -> StructField:
+    return StructField(field.name, nullable_type(field.dataType), True, field.metadata)
+
+
+def new_table_stats_columns(
+    columns: Sequence[StructField], partition_by: Sequence[str], cluster_by: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Dotted paths, as `Snapshot.stats_columns` returns them for a table that exists."""
-    return tuple(leaf_paths(StructType(_columns_with_stats(columns, partition_by))))
+    return tuple(leaf_paths(StructType(_columns_with_stats(columns, partition_by, cluster_by))))
 
 
-def new_table_properties(columns: Sequence[StructField], partition_by: Sequence[str]) -> dict[str, str]:
-    names = [field.name for field in _columns_with_stats(columns, partition_by)]
-    return {STATS_PROPERTY: ",".join(map(quoted, names)), PREFIX_PROPERTY: str(STATS_PREFIX_CHARS)}
+def new_table_properties(
+    columns: Sequence[StructField], partition_by: Sequence[str], cluster_by: Sequence[str] = ()
+) -> dict[str, str]:
+    names = [field.name for field in _columns_with_stats(columns, partition_by, cluster_by)]
+    found = {STATS_PROPERTY: ",".join(map(quoted, names)), PREFIX_PROPERTY: str(STATS_PREFIX_CHARS)}
+    return found | ({MAPPING_PROPERTY: "name"} if needs_mapping(StructType([*columns])) else {})
 
 
-def _columns_with_stats(columns: Sequence[StructField], partition_by: Sequence[str]) -> list[StructField]:
+def needs_mapping(found: DataType) -> bool:
+    """Whether a column, or a field in it, has a name that Delta stores under another one."""
+    match found:
+        case StructType():
+            return any(UNMAPPED & {*field.name} or needs_mapping(field.dataType) for field in found.fields)
+        case ArrayType():
+            return needs_mapping(found.elementType)
+        case MapType():
+            return needs_mapping(found.keyType) or needs_mapping(found.valueType)
+    return False
+
+
+def _columns_with_stats(
+    columns: Sequence[StructField], partition_by: Sequence[str], cluster_by: Sequence[str]
+) -> list[StructField]:
+    """Delta requires statistics of the columns by which it clusters."""
     simple = [f for f in columns if f.name not in partition_by and isinstance(f.dataType, TYPES_WITH_STATS)]
-    return [*simple[:STATS_COLUMNS], SOURCE_COLUMN]
+    first = {f.name for f in sorted(simple, key=lambda f: f.name not in cluster_by)[:STATS_COLUMNS]}
+    return [*(f for f in simple if f.name in first), SOURCE_COLUMN]
 
 
 def column_conflicts(
@@ -79,6 +111,10 @@ def column_conflicts(
         found = found_types.get(field.name.lower(), expected)
         if found != expected:
             yield f"column {field.name}: expected {expected}, found {found}"
+    names = {field.name.lower() for field in columns}
+    for field in table.schema.fields:
+        if not field.nullable and field.name.lower() not in names and not FILLED_BY_DELTA & {*field.metadata}:
+            yield f"column {field.name}: NOT NULL in the table, and the source does not have it"
     if table.partition_by != tuple(partition_by):
         yield f"partition_by: expected {list(partition_by)}, found {list(table.partition_by)}"
 
@@ -86,16 +122,16 @@ def column_conflicts(
 def missing_columns(table: TableDescription, columns: Sequence[StructField]) -> list[StructField]:
     """The columns that are not in the table, nullable."""
     present = {field.name.lower() for field in table.schema.fields}
-    return [StructField(f.name, nullable_type(f.dataType)) for f in columns if f.name.lower() not in present]
+    return [_nullable(field) for field in columns if field.name.lower() not in present]
 
 
-def added_fields(found: StructType, added: Sequence[StructField]) -> Iterator[tuple[tuple[str, ...], DataType]]:
-    """The path and type of each field of `added`, at any depth of structs, that `found` lacks."""
+def added_fields(found: StructType, added: Sequence[StructField]) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    """The path of each field of `added`, at any depth of structs, that `found` lacks."""
     present = {field.name.lower(): field for field in found.fields}
     for field in added:
         same = present.get(field.name.lower())
         if same is None:
-            yield (field.name,), field.dataType
+            yield (field.name,), field
         elif isinstance(same.dataType, StructType) and isinstance(field.dataType, StructType):
-            for path, data_type in added_fields(same.dataType, field.dataType.fields):
-                yield (same.name, *path), data_type
+            for path, inner in added_fields(same.dataType, field.dataType.fields):
+                yield (same.name, *path), inner

@@ -91,8 +91,13 @@ class TableCommits:
         """Raises RetryableError if the table no longer accepts the files as they were written. Statistics of other
         columns than the table now wants do no harm, nor do columns that the files lack."""
         columns = self._preparation.row_columns(rows.record_type.fields)
-        reasons = [why_spark_must_write(table, columns), *column_conflicts(table, columns, rows.layout.partition_by)]
+        reasons: list[str | None] = [
+            why_spark_must_write(table, columns),
+            *column_conflicts(table, columns, rows.layout.partition_by),
+        ]
         reasons += [f"it has no column {column.name}" for column in missing_columns(table, columns)]
+        if not self._preparation.rules(table, rows.record_type.fields).same_as(rows.layout.rules):
+            reasons.append("other constraints or generated columns than the rows were checked for")
         reason = next(filter(None, reasons), None)
         if reason is not None:
             raise RetryableError(

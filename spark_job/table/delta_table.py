@@ -10,16 +10,18 @@ from pyspark.sql.types import StructType
 
 from blizzard.errors import BucketMissing
 from blizzard.ledger.entry import LedgerEntry
+from blizzard.log import Log, silent
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.run_ref import SequenceRange
 from blizzard.state.schema_changes import SchemaChange
 from blizzard.storage.base import ObjectStore
+from spark_job.expressions.rules import RowRules
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import FileVersion, SchemaProposal, Txn
 from spark_job.table.columns import new_table_stats_columns
 from spark_job.table.commit import TableCommits
 from spark_job.table.engine import TableEngine, Transaction
-from spark_job.table.file_layout import why_spark_must_write
+from spark_job.table.file_layout import NO_TABLE, why_spark_must_write
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.proposals import Proposals
 from spark_job.table.safety_checks import HasFile, check_txns_are_kept
@@ -54,7 +56,9 @@ class DeltaSourceTable:
         watch: Stopwatch | None = None,
         siblings: frozenset[str] = frozenset(),
         has_file: HasFile = lambda path, etag: False,
+        log: Log = silent,
     ) -> None:
+        self._log = log
         self._engine, self._source, self._uri, self._store = engine, source, source.table_uri, store
         self._log_tail = DeltaLogTail(store)
         self._watch = watch or Stopwatch(time.monotonic)
@@ -67,6 +71,7 @@ class DeltaSourceTable:
             engine, source, self.preparation, self.staging, watch=self._watch, table_exists=exists, prepare=prepare
         )
         self._proposals = Proposals(engine, source, self.preparation)
+        self._said = set[str]()
         self.layout_reason: str | None = None
         """Why the last `layout` is for the engine's own writer; None if the commit adds the files as they are."""
         self.record_type = StructType([*self.preparation.record_columns(None)])
@@ -148,7 +153,15 @@ class DeltaSourceTable:
         if self._exists():
             with self._engine.translating(f"preparing table {self._uri}"):
                 self.preparation.start_transaction()
+            self._say_what_is_left_out()
             self.staging.remove_leftovers()
+
+    def _say_what_is_left_out(self) -> None:
+        """Once in a process."""
+        left_out = [name for name in self.preparation.left_out if name not in self._said]
+        if left_out:
+            self._said.update(left_out)
+            self._log("columns_left_out", source=self._source.source_id, columns=left_out)
 
     def layout(self, *, staged: bool = False, members: bool = False) -> TableLayout:
         """How tasks write the rows of the next commit. `staged`: for `replace`. `members`: some are from zip files.
@@ -162,29 +175,35 @@ class DeltaSourceTable:
         with self._engine.translating(f"reading the file layout of table {self._uri}"):
             self.layout_reason = self._engine.why_no_transactions()
             transaction = self.preparation.start_transaction(newest=False) if self.layout_reason is None else None
-            table = transaction.description() if transaction is not None else None
-            record = self.preparation.record_columns(table.schema if table is not None else None)
+            table = NO_TABLE if transaction is None else transaction.description()
+            record = self.preparation.record_columns(None if transaction is None else table.schema)
             self.record_type = StructType([*record])
-            direct = None if staged or transaction is None else self._direct_layout(transaction)
-        if direct is not None:
-            return direct
+            rules = self.preparation.rules(table, record)
+            if transaction is None:
+                layout = self._staged_layout(rules)  # Delta itself checks what it writes
+            else:
+                layout = self._direct_layout(transaction, rules, staged=staged)
         if staged:
             self.layout_reason = REPLACING
-        folder, target_file_bytes = self.staging.new_folder(), self._source.target_file_bytes
-        return TableLayout(folder, (), (), 0, target_file_bytes, self.preparation.members)
+        return layout
 
-    def _direct_layout(self, transaction: Transaction) -> TableLayout | None:
-        """The layout of files that a transaction adds as they are; None if the rows have to be staged."""
+    def _direct_layout(self, transaction: Transaction, rules: RowRules, *, staged: bool) -> TableLayout:
+        """The layout of files that a transaction adds as they are, if the table takes such files."""
         table, columns = transaction.description(), self.preparation.row_columns(self.record_type.fields)
         self.layout_reason = why_spark_must_write(table, columns)
-        if self.layout_reason is not None:
-            return None
+        if staged or self.layout_reason is not None:
+            return self._staged_layout(rules)
         if transaction.version < 0:
-            stats = new_table_stats_columns(columns, self._source.partition_by)
+            stats = new_table_stats_columns(columns, self._source.partition_by, self._source.cluster_by)
         else:
             stats = tuple(transaction.stats_columns())
         target_file_bytes, members = self._source.target_file_bytes, self.preparation.members
-        return TableLayout("", table.partition_by, stats, table.string_prefix_chars, target_file_bytes, members)
+        prefix_chars = table.string_prefix_chars
+        return TableLayout("", table.partition_by, stats, prefix_chars, target_file_bytes, members, rules)
+
+    def _staged_layout(self, rules: RowRules) -> TableLayout:
+        folder, target_file_bytes = self.staging.new_folder(), self._source.target_file_bytes
+        return TableLayout(folder, (), (), 0, target_file_bytes, self.preparation.members, rules)
 
     def propose_change(self, rows: WrittenFiles) -> SchemaProposal:
         return self._proposals.of(rows)

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructField, StructType
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from spark_job.ports.table import FileVersion, Txn
+from spark_job.table.configured_changes import Widening
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
 from spark_job.write.parquet_files import DataFile
@@ -22,6 +23,7 @@ class NewTable:
     schema: StructType
     partition_by: tuple[str, ...]
     properties: Mapping[str, str]
+    cluster_by: tuple[str, ...] = ()
 
 
 class Transaction(Protocol):
@@ -86,6 +88,20 @@ class TableEngine(Protocol):
     def add_columns(self, columns: Sequence[StructField]) -> None:
         """Add nullable columns, in a commit of their own. A struct column that the table has gets those of the struct's
         fields that it lacks."""
+        ...
+
+    def widen_columns(self, widened: Sequence[Widening]) -> None:
+        """Change the types of columns, or in them, to wider ones."""
+        ...
+
+    def add_constraints(self, constraints: Mapping[str, str]) -> None:
+        """Add CHECK constraints, by name, each in a commit of its own. Raises PermanentError if a row of the table
+        violates one."""
+        ...
+
+    def types_of(self, expressions: Mapping[str, str], columns: StructType) -> StructType:
+        """The types of expressions over these columns, by name. Raises PermanentError for one that is none, or that
+        depends on more than the row."""
         ...
 
     def rewrite(

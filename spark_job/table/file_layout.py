@@ -31,9 +31,9 @@ DEFAULT_CHECKPOINT_INTERVAL = 10
 
 HARMLESS_FEATURES: Mapping[str, str] = {
     "appendOnly": "allows nothing but appends",
-    "invariants": "found in the columns' metadata and NOT NULL, which are checked",
-    "checkConstraints": "found in the properties, which are checked",
-    "generatedColumns": "found in the columns' metadata, which is checked",
+    "invariants": "the rows are checked before they are written: `row_rules`",
+    "checkConstraints": "the rows are checked before they are written: `row_rules`",
+    "generatedColumns": "their values are made, or checked, before the rows are written: `row_rules`",
     "identityColumns": "found in the columns' metadata, which is checked",
     "allowColumnDefaults": "found in the columns' metadata, which is checked",
     "columnMapping": "its mode is a property, which is checked",
@@ -55,7 +55,6 @@ HARMLESS_FEATURES: Mapping[str, str] = {
 says so, which is checked."""
 
 SPARK_WRITER_PROPERTIES: Mapping[str, str] = {
-    "delta.constraints.": "a CHECK constraint",
     "delta.columnMapping.mode": "column mapping",
     "delta.enableRowTracking": "row tracking",
     "delta.enableIceberg": "compatibility with Iceberg",
@@ -68,9 +67,10 @@ SPARK_WRITER_PROPERTIES: Mapping[str, str] = {
 """Properties (or prefixes of their names) that only Spark's writer implements."""
 OFF_VALUES = ("", "false", "none")
 
-HARMLESS_METADATA = ("comment", "delta.typeChanges")
-"""Keys of a column's metadata. Any other (generated, identity, default, CHAR(n), collated, mapped) changes what is
-written."""
+HARMLESS_METADATA = frozenset({"comment", "delta.typeChanges"})
+"""Keys of a column's metadata. Any other (identity, default, CHAR(n), collated, mapped) changes what is written."""
+CHECKED_METADATA = frozenset({"delta.generationExpression", "delta.invariants"})
+"""Keys of the metadata of a whole column that `row_rules` knows."""
 
 PARTITION_TYPES = (StringType, DateType, BooleanType, ByteType, ShortType, IntegerType, LongType)
 """Types whose values have only one possible text in the log."""
@@ -107,6 +107,10 @@ class TableDescription:
         return int(self.properties.get(CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL))
 
 
+NO_TABLE = TableDescription(StructType(), (), {}, 0, frozenset())
+"""Of which nothing is known."""
+
+
 def why_spark_must_write(table: TableDescription, source_columns: Sequence[StructField]) -> str | None:
     """The first reason why only Spark's writer can write the rows; None if the table accepts data files as they are.
 
@@ -133,20 +137,25 @@ def _reasons(table: TableDescription, source_columns: Sequence[StructField]) -> 
             yield f"partitions by {field.name} of type {field.dataType.simpleString()}"
 
 
-def _reasons_in_struct(found: StructType, source_type: DataType | None, prefix: str) -> Iterator[str]:
+def _reasons_in_struct(
+    found: StructType, source_type: DataType | None, prefix: str, *, is_checked: bool = True
+) -> Iterator[str]:
+    """`is_checked`: whether `row_rules` knows what is NOT NULL here."""
     by_name = {field.name: field for field in source_type.fields} if isinstance(source_type, StructType) else {}
     for field in found.fields:
         path, own = f"{prefix}{field.name}", by_name.get(field.name)
-        for key in sorted(field.metadata.keys() - set(HARMLESS_METADATA)):
+        for key in sorted(field.metadata.keys() - HARMLESS_METADATA - (frozenset() if prefix else CHECKED_METADATA)):
             yield f"column {path} with {key}"
-        if not field.nullable and (own is None or own.nullable):
+        if not (is_checked or field.nullable) and (own is None or own.nullable):
             yield f"column {path}, NOT NULL in the table and not in the source's schema"
-        yield from _reasons_in_type(field.dataType, own.dataType if own else None, path)
+        yield from _reasons_in_type(field.dataType, own.dataType if own else None, path, is_checked=is_checked)
 
 
-def _reasons_in_type(found: DataType, source_type: DataType | None, path: str) -> Iterator[str]:
+def _reasons_in_type(
+    found: DataType, source_type: DataType | None, path: str, *, is_checked: bool = False
+) -> Iterator[str]:
     if isinstance(found, StructType):
-        yield from _reasons_in_struct(found, source_type, f"{path}.")
+        yield from _reasons_in_struct(found, source_type, f"{path}.", is_checked=is_checked)
     elif isinstance(found, ArrayType):
         if not found.containsNull:
             yield f"column {path}, whose elements are NOT NULL"

@@ -7,23 +7,48 @@ from pyspark.sql.types import StructField, StructType
 
 from blizzard.errors import LostRace, PermanentError
 from blizzard.state.schema_changes import SchemaChange
+from spark_job.expressions.rules import RowRules
 from spark_job.table.columns import (
     MEMBER_FIELD,
     SOURCE_COLUMN,
-    column_conflicts,
-    missing_columns,
     names_members,
     new_table_properties,
     nullable_schema,
     source_column,
 )
+from spark_job.table.configured_changes import configured_changes
+from spark_job.table.constraints import CONSTRAINT_PROPERTY
+from spark_job.table.derived_columns import derived_columns
 from spark_job.table.effective_schema import effective_columns
 from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.evolution import RESERVED, AlreadyChanged, changed
 from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL, TableDescription
+from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of, type_of
 from spark_job.table.table_source import TableSource
+
+WAYS_OUT = (
+    "Change the configuration to fit the table (values of another type can come as a column of another name), or "
+    "write to another table, which another `table_uri` makes from all files."
+)
+
+
+def record_columns(
+    source: TableSource, configured: Sequence[StructField], table: StructType | None
+) -> Sequence[StructField]:
+    """Those of a record of the source, for a table with these columns."""
+    others = RESERVED | {name.lower() for name in (*source.partition_columns, *source.derive)}
+    return effective_columns(configured, table, source.evolution, left_out=others)
+
+
+def read_columns(source: TableSource) -> list[StructField]:
+    """The columns of a source's records, and those of their paths."""
+    partitions = [
+        StructField(name, columns_of(f"c {type_name}").fields[0].dataType)
+        for name, type_name in source.partition_columns.items()
+    ]
+    return [*columns_of(source.schema).fields, *partitions]
 
 
 class TablePreparation:
@@ -36,6 +61,8 @@ class TablePreparation:
         self.members = False
         """Whether `_source` of the next rows has the field `member`. True once the table has it; the caller sets it
         before the first rows from a zip file, and the next transaction adds it to the table."""
+        self.left_out: tuple[str, ...] = ()
+        """Columns of the table that no source of the pipeline has any more, as of the last transaction."""
 
     @cached_property
     def _configured(self) -> Sequence[StructField]:
@@ -45,29 +72,40 @@ class TablePreparation:
     def _partition_columns(self) -> Sequence[StructField]:
         return [StructField(name, type_of(kind)) for name, kind in self._source.partition_columns.items()]
 
+    @cached_property
+    def _derived_columns(self) -> Sequence[StructField]:
+        read = [*self._configured, *self._partition_columns, SOURCE_COLUMN]
+        return derived_columns(self._source.derive, read, self._engine)
+
     @property
     def source_columns(self) -> list[StructField]:
         """All columns of this source's rows in a new table. NOT NULL if the reader makes sure that the rows hold no
         nulls."""
         return self.row_columns(self._configured)
 
+    def rules(self, table: TableDescription, record: Sequence[StructField]) -> RowRules:
+        """What rows for this table, with these columns of a record, have to satisfy and get."""
+        return row_rules(table, self.row_columns(record), self._source.derive)
+
     def record_columns(self, table: StructType | None) -> Sequence[StructField]:
         """Those of a record for a table with these columns. NOT NULL if the reader makes sure that the rows hold no
         nulls."""
-        others = RESERVED | {column.name.lower() for column in self._partition_columns}
-        return effective_columns(self._configured, table, self._source.evolution, left_out=others)
+        return record_columns(self._source, self._configured, table)
 
     def row_columns(self, record: Sequence[StructField], *, members: bool | None = None) -> list[StructField]:
-        """All columns of rows: those of the record, those from its path, `_source`. `members`: as `self.members`, which
-        is the default."""
+        """All columns of rows: those of the record, those from its path, derived ones, `_source`. `members`: as
+        `self.members`, which is the default."""
         of_zips = self.members if members is None else members
-        return [*record, *self._partition_columns, source_column(members=of_zips)]
+        return [*record, *self._partition_columns, *self._derived_columns, source_column(members=of_zips)]
 
     def new_table(self, change: SchemaChange | None = None) -> NewTable:
         schema = nullable_schema(self.source_columns)
         schema = schema if change is None else self.changed(schema, change)
-        properties = new_table_properties(schema.fields, self._source.partition_by)
-        return NewTable(schema, self._source.partition_by, properties)
+        source = self._source
+        own = new_table_properties(schema.fields, source.partition_by, source.cluster_by)
+        constraints = {f"{CONSTRAINT_PROPERTY}{name.lower()}": sql for name, sql in source.constraints.items()}
+        properties = {**own, **source.table_properties, **constraints}
+        return NewTable(schema, source.partition_by, properties, source.cluster_by)
 
     def changed(self, schema: StructType, change: SchemaChange) -> StructType:
         """Raises LostRace if the change does not fit the table any more."""
@@ -90,26 +128,35 @@ class TablePreparation:
             return transaction
         table = transaction.description()
         check_txns_are_kept(table.properties, self._uri)
-        if self._add_missing_columns(table):
+        if self._change_table(table):
             return self.start_transaction(change=change)
         self.checkpoint_interval = table.checkpoint_interval
         return transaction
 
-    def _add_missing_columns(self, table: TableDescription) -> bool:
-        """Returns whether there were any."""
-        has_members = names_members(table)
-        record = self.record_columns(table.schema)
-        as_found = self.row_columns(record, members=has_members)
-        conflicts = list(column_conflicts(table, as_found, self._source.partition_by))
-        if conflicts:
+    def _change_table(self, table: TableDescription) -> bool:
+        """As the configuration wants it. Returns whether there was anything to change."""
+        source, has_members = self._source, names_members(table)
+        changes = configured_changes(
+            table,
+            self.row_columns(self.record_columns(table.schema), members=has_members),
+            partition_by=source.partition_by,
+            constraints=source.constraints,
+            others=source.other_columns | RESERVED,
+        )
+        if changes.refused:
             raise PermanentError(
-                f"table {self._uri} does not fit source {self._source.source_id}: {'; '.join(conflicts)}. "
-                "Change the configuration to fit the table, or write to another table."
+                f"table {self._uri} does not fit source {source.source_id}: {'; '.join(changes.refused)}. "
+                f"Nothing was read. {WAYS_OUT}"
             )
-        missing = missing_columns(table, self.row_columns(record))
+        files_add = source.evolution.add or source.evolution.others_add  # then other sources may have such columns
+        self.left_out, added = () if files_add else tuple(changes.left_out), [*changes.added]
         if self.members and not has_members and SOURCE_COLUMN.name in table.schema.names:
-            missing.append(StructField(SOURCE_COLUMN.name, StructType([MEMBER_FIELD])))
+            added.append(StructField(SOURCE_COLUMN.name, StructType([MEMBER_FIELD])))
         self.members |= has_members
-        if missing:
-            self._engine.add_columns(missing)
-        return bool(missing)
+        if added:
+            self._engine.add_columns(added)
+        if changes.widened:
+            self._engine.widen_columns(changes.widened)
+        if changes.constraints:
+            self._engine.add_constraints(changes.constraints)
+        return bool(added or changes.widened or changes.constraints)

@@ -1,7 +1,7 @@
 """Which source writes to which table: what the modules of `table` need to know of both."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_job.table.effective_schema import FIXED, EvolutionRules
 
@@ -22,6 +22,16 @@ class TableSource:
     partition_columns: Mapping[str, str]
     """Columns that come from folder names, with their SQL types."""
     partition_by: tuple[str, ...]
+    derive: Mapping[str, str] = field(default_factory=dict)
+    """Expressions of derived columns, by name."""
+    constraints: Mapping[str, str] = field(default_factory=dict)
+    """Conditions of the table's CHECK constraints, by name."""
+    cluster_by: tuple[str, ...] = ()
+    """Columns by which the table is clustered when it is made."""
+    table_properties: Mapping[str, str] = field(default_factory=dict)
+    """Further properties of the table when it is made."""
+    other_columns: frozenset[str] = frozenset()
+    """Names of the columns of the pipeline's other sources, in lower case."""
     target_file_bytes: int = TARGET_FILE_BYTES
     """Size at which a new data file is started in a partition of the table."""
     evolution: EvolutionRules = FIXED

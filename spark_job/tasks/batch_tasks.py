@@ -5,7 +5,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from blizzard.config.schema_rules import SchemaRules
@@ -40,6 +40,10 @@ class Task:
     s3: S3Settings
     settings: ReadSettings
     destination: Destination
+
+    def staged(self, folder: str) -> "Task":
+        """For rows of which Spark still has to evaluate expressions."""
+        return replace(self, destination=self.destination.staged(folder))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -77,6 +81,7 @@ class ReadTasks:
             task.destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
             remote=task.uri.startswith("s3"),
             parsers=len(os.sched_getaffinity(0)),
+            rules=task.destination.layout.rules,
         )
         try:
             report = reader.read([_task_file(values) for values in json.loads(files)])

@@ -2,17 +2,18 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import StructField, StructType
 
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.deferred import deferred_records_type
 from spark_job.formats.nullable_type import nullable_type
+from spark_job.table.columns import source_column
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance
 from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
@@ -40,11 +41,21 @@ class Destination:
     def record_type(self) -> StructType:
         return StructType.fromJson(json.loads(self.schema))
 
+    def row_type(self) -> StructType:
+        """All columns of a row: the record's, the partition columns from the path, the derived ones, and `_source`."""
+        partitions = [StructField(f.name, from_arrow_type(f.type)) for f in self.provenance.fields[:-1]]
+        derived = self.layout.rules.derived_fields()
+        record = [StructField(f.name, nullable_type(f.dataType)) for f in self.record_type().fields]
+        return StructType([*record, *partitions, *derived, source_column(members=self.provenance.members)])
+
     def arrow_schema(self) -> pa.Schema:
-        """All columns of a row: the record's, the partition columns from the path, and `_source`."""
-        fields = self.record_type().fields
-        record = [pa.field(field.name, to_arrow_type(nullable_type(field.dataType))) for field in fields]
-        return pa.schema([*record, *self.provenance.fields])
+        """The same for Arrow."""
+        *row, _ = self.row_type().fields
+        return pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in row), self.provenance.fields[-1]])
+
+    def staged(self, folder: str) -> "Destination":
+        """Where tasks put rows of which Spark still has to evaluate expressions."""
+        return replace(self, layout=self.layout.staged(folder))
 
     def writer_factory(
         self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock

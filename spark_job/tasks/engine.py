@@ -47,6 +47,11 @@ class TaskEngine(Protocol):
         """Let Spark's parser decide. Raises StorageError or StorageUnavailable if the table's storage refuses rows."""
         ...
 
+    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+        """Let Spark evaluate the rules that only Spark evaluates, on rows that tasks have staged; rows that satisfy
+        them are written to the task's destination. Errors as for `judge`."""
+        ...
+
 
 class Engine(TaskEngine, Protocol):
     """All that one job needs to run tasks and to commit their files."""

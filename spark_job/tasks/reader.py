@@ -87,11 +87,9 @@ class BatchReader:
         layout = self._layout(staged=replacing, members=has_zip)
         self._log_layout_reason()
         record_type = self._record_type()
-        provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)
-        destination = Destination(
-            self._table_uri, layout, self._staging.deferred_folder, record_type.json(), provenance
-        )
-        task = Task(self._uri, self._s3, self._settings, destination)
+        whole = self._task(layout, record_type, sequence)
+        needs_spark = layout.rules.need_spark
+        task = whole.staged(self._staging.new_folder()) if needs_spark else whole
         with self._engine.translating(f"reading a batch of {len(files)} files"):
             parts = packed_files(task_files(files, self._partition_columns), self._engine.cores)
             reports = self._engine.run(task, parts)
@@ -100,13 +98,17 @@ class BatchReader:
             try:
                 raise_refused(report.refused_write for report in reports)
                 decided = self._decided(task, reports, deferred) if deferred else []
+                data_files += [data_file for part in decided for data_file in part.data_files]
+                if needs_spark and data_files:
+                    completed = self._completed(whole, data_files)
+                    decided.append(completed)
+                    data_files = [*completed.data_files]
             except Exception:
                 self._staging.discard([*deferred, *data_files])
                 raise
         outcomes = [outcome for report in reports for outcome in report.outcomes]
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
-        data_files += [data_file for part in decided for data_file in part.data_files]
         return BatchRows(
             outcomes,
             data_files,
@@ -123,12 +125,24 @@ class BatchReader:
             merged([report.misfits for report in reports]),
         )
 
+    def _task(self, layout: TableLayout, record_type: StructType, sequence: int) -> Task:
+        provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)
+        deferred_folder = self._staging.deferred_folder
+        destination = Destination(self._table_uri, layout, deferred_folder, record_type.json(), provenance)
+        return Task(self._uri, self._s3, self._settings, destination)
+
     def _log_layout_reason(self) -> None:
         """Logs once per reason that the rows have to be written twice."""
         reason = self._layout_reason()
         if reason is not None and reason not in self._logged_reasons:
             self._logged_reasons.add(reason)
             self._log("rows_written_twice", source=self._source_id, reason=reason)
+
+    def _completed(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+        """The rows after Spark has evaluated what only Spark evaluates."""
+        completed = self._engine.complete(task, staged)
+        self._staging.remove(staged)
+        return completed
 
     def _decided(self, task: Task, reports: Sequence[Report], deferred: Sequence[DataFile]) -> list[DecidedRecords]:
         """Decides the deferred records, except those of files that failed as a whole."""

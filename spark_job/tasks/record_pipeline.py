@@ -12,6 +12,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from spark_job.expressions.rules import CheckedRows, RowChecker
+from spark_job.formats.columns import record_texts
+from spark_job.formats.original_texts import original_text
 from spark_job.formats.protocol import Block, Format, Misfits, Parsed, UnknownField
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
@@ -55,7 +58,9 @@ class RecordPipeline:
         watch: Stopwatch,
         pool: ThreadPoolExecutor | None,
         max_parallel: int,
+        checker: RowChecker | None = None,
     ) -> None:
+        self._checker = checker
         self._format = file_format
         self._provenance = provenance
         self._writer = writer
@@ -117,8 +122,13 @@ class RecordPipeline:
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
             table = pa.Table.from_arrays(columns, names=names)
+            refused = _refused(ranges, parsed.refused, parsed.refused_texts)
+            if self._checker is not None:
+                checked = self._checker.apply(table)
+                table = checked.rows
+                refused += _refused(ranges, *_unfit(checked, parsed, blocks))
             unknown, misfits = _counts(ranges, parsed.unknown), _counts(ranges, parsed.misfits)
-            return _Batch(table, ranges, _refused(ranges, parsed), unknown, misfits)
+            return _Batch(table, ranges, refused, unknown, misfits)
 
     def _write(self, batch: _Batch) -> None:
         for source, row, text, fault in batch.refused:
@@ -153,10 +163,27 @@ def _counts(ranges: Sequence[RecordRange], found: Mapping[str, UnknownField | Mi
     return counts
 
 
-def _refused(ranges: Sequence[RecordRange], parsed: Parsed) -> list[tuple[RecordRange, int, bytes, str | None]]:
+def _unfit(
+    checked: CheckedRows, parsed: Parsed, blocks: Sequence[Block]
+) -> tuple[list[tuple[int, str | None]], list[bytes]]:
+    """The records that a rule refuses, by their numbers, and their texts: as they are in the file, where a record is a
+    text of its own there, else as JSON."""
+    refused: list[tuple[int, str | None]] = []
+    texts: list[bytes] = []
+    as_json = record_texts(parsed.records, [row for row, _ in checked.refused])
+    for (row, fault), (_, text) in zip(checked.refused, as_json, strict=True):
+        number = row if parsed.positions is None else parsed.positions[row]
+        refused.append((number, fault))
+        texts.append(original_text(blocks, number) or text)
+    return refused, texts
+
+
+def _refused(
+    ranges: Sequence[RecordRange], refused: Sequence[tuple[int, str | None]], texts: Sequence[bytes]
+) -> list[tuple[RecordRange, int, bytes, str | None]]:
     starts = list(accumulate((source.count for source in ranges[:-1]), initial=0))
     found = []
-    for (number, fault), text in zip(parsed.refused, parsed.refused_texts, strict=True):
+    for (number, fault), text in zip(refused, texts, strict=True):
         at = bisect_right(starts, number) - 1
         found.append((ranges[at], ranges[at].first_record + number - starts[at], text, fault))
     return found

@@ -22,6 +22,7 @@ from blizzard.errors import (
 )
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
+from spark_job.expressions.rules import RowChecker, RowRules
 from spark_job.formats.protocol import Block, FileFault, Format, Limits, Readable
 from spark_job.formats.read_rules import FileCompressions
 from spark_job.formats.registry import open_format
@@ -95,6 +96,7 @@ class TaskReader:
         *,
         remote: bool,
         parsers: int = 1,
+        rules: RowRules | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
@@ -105,6 +107,7 @@ class TaskReader:
         self._new_writer = new_writer
         self._fetch_ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
         self._parsers = min(parsers, MAX_PARSERS)
+        self._checker = RowChecker(rules) if rules is not None else None
         self._deferred = deferred
         self._watch = Stopwatch(monotonic)
         self._report = Report()
@@ -131,7 +134,14 @@ class TaskReader:
 
     def _pipeline(self, pool: ThreadPoolExecutor | None = None) -> RecordPipeline:
         return RecordPipeline(
-            self._format, self._provenance, self._new_writer(), self._deferred, self._watch, pool, self._parsers
+            self._format,
+            self._provenance,
+            self._new_writer(),
+            self._deferred,
+            self._watch,
+            pool,
+            self._parsers,
+            self._checker,
         )
 
     def _outcome(self, fetch: FileFetch, shared: RecordPipeline) -> Outcome:

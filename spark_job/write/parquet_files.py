@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ from blizzard.errors import BlizzardError
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.storage.s3_write import PART_BYTES
+from spark_job.expressions.rules import RowRules
 from spark_job.write.encoding import DEFAULT_ENCODING, SAMPLE_ROWS, Encoding, choose_encoding
 from spark_job.write.file_schema import cast_to_schema, file_schema
 from spark_job.write.partition_values import Values, partition_folders, split_by_partition
@@ -63,12 +64,19 @@ class TableLayout:
     target_file_bytes: int
     members: bool = False
     """Whether `_source` has the field `member`."""
+    rules: RowRules = field(default_factory=RowRules)
+    """What the rows satisfy and get before they are written."""
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The layout from the result of `asdict`, also after a round trip through JSON."""
         tuples = {name: tuple(document[name]) for name in ("partition_by", "stats_columns")}
-        return cls(**{**document, **tuples})
+        return cls(**{**document, **tuples, "rules": RowRules.from_document(document["rules"])})
+
+    def staged(self, folder: str) -> Self:
+        """For the same rows before Spark has evaluated what only Spark evaluates."""
+        rules = self.rules.of_tasks()
+        return replace(self, folder=folder, partition_by=(), stats_columns=(), string_prefix_chars=0, rules=rules)
 
 
 class BufferBudget:

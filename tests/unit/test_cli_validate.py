@@ -85,6 +85,8 @@ def test_validate_prints_json_for_programs(file: Path, capsys: pytest.CaptureFix
         "pattern": "**/*.gz",
         "format": "ndjson",
         "table_uri": "s3://lake/events",
+        "derive": [],
+        "constraints": [],
     }
 
 

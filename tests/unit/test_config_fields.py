@@ -45,7 +45,7 @@ FORMATS = " or ".join(", ".join(map(repr, FILE_FORMATS)).rsplit(", ", 1))
         ("partition_columns: {_d: date}", "partition_columns._d: begins with `_`; VACUUM treats such folders"),
         ("partition_columns: {ID: int}", "partition_columns.ID: is in `schema` too"),
         ("partition_columns: {d: int, D: int}", "partition_columns.D: occurs twice"),
-        ("partition_columns: {'a b': int}", "partition_columns.'a b': column `a b` has ' ' in its name"),
+        ("partition_columns: {'': int}", "partition_columns.'': column `` has no name; add one"),
         ("partition_filter: {lookback: 1}", "prefix_template: is missing; add it: The leading folders"),
         ("partition_filter: {prefix_template: '%Y', lookback: 0}", "lookback: found 0, expected 1 or more"),
         ("partition_filter: {prefix_template: '%d.%Y', lookback: 1}", "prefix_template: such folders do not sort"),

@@ -78,10 +78,7 @@ def test_an_error_in_a_schema_is_reported_with_its_position(text: str, what: str
         ("a INT, a INT", "column `a` occurs twice"),
         ("a STRUCT<b: INT, B: INT>", "column `a.B` occurs twice"),
         ("a ARRAY<STRUCT<b: INT, B: INT>>", "column `a.element.B` occurs twice"),
-        ("`a b` INT", "column `a b` has ' ' in its name, which Delta cannot store"),
-        ("`a=;` INT", "column `a=;` has ';' '=' in its name"),
-        ("a STRUCT<`b,c`: INT>", "column `a.b,c` has ',' in its name"),
-        ("`a\n` INT", "column `'a\\n'` has '\\n' in its name"),
+        ("`a\n` STRUCT<>", "column `'a\\n'` is a struct without columns"),
         ("`` INT", "has no name; add one"),
         ("a STRUCT<>", "column `a` is a struct without columns"),
         ("a MAP<STRING, STRUCT<>>", "column `a.value` is a struct without columns"),
@@ -95,7 +92,11 @@ def test_a_column_that_delta_or_json_cannot_hold_is_reported(text: str, what: st
 
 
 def test_all_problems_of_a_schema_are_reported_at_once() -> None:
-    assert len(storage_problems(ddl.parse("a INT, A STRUCT<>, `b c` MAP<INT, DECIMAL(0)>"), NDJSON)) == 5
+    assert len(storage_problems(ddl.parse("a INT, A STRUCT<>, `b c` MAP<INT, DECIMAL(0)>"), NDJSON)) == 4
+
+
+def test_names_may_have_any_characters() -> None:
+    assert storage_problems(ddl.parse("`a b` INT, `a=;` INT, s STRUCT<`b,c`: INT>, `a\n` INT, `x.y` INT"), NDJSON) == []
 
 
 @pytest.mark.parametrize("name", ["CHAR(5)", "CHARACTER(5)", "VARCHAR(5)", "VARIANT"])
@@ -115,13 +116,13 @@ def test_the_keys_of_a_map_are_limited_by_the_format_alone() -> None:
 
 
 def test_what_delta_cannot_store_is_reported_for_every_format() -> None:
-    schema = ddl.parse("a MAP<STRUCT<>, DECIMAL(0)>, `b c` INT, B INT, b INT")
+    schema = ddl.parse("a MAP<STRUCT<>, DECIMAL(0)>, `` INT, B INT, b INT")
     for file_format in FILE_FORMATS.values():
         assert len(storage_problems(schema, file_format.limits)) >= 3
     assert [problem.split("`")[1] for problem in storage_problems(schema, NO_LIMITS)] == [
         "a.key",
         "a.value",
-        "b c",
+        "",
         "b",
     ]
 

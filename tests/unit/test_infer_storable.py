@@ -30,9 +30,9 @@ def test_names_that_no_table_can_have_are_left_out_with_the_reason() -> None:
     assert ddl_of(found.schema.columns, with_not_null=False) == "id BIGINT, items ARRAY<STRUCT<_source: BIGINT>>"
     assert found.left_out == (
         LeftOut("ID", "column `ID` differs from `id` only in case, and names are not case-sensitive; rename one"),
-        LeftOut("a b", "column `a b` has ' ' in its name, which Delta cannot store; rename it"),
+        LeftOut("a b", "column `a b` has ' ' in its name, which Delta cannot store without mapping"),
         LeftOut("_source", "column `_source` has a name that is reserved for Blizzard; rename it"),
-        LeftOut("items[].x,y", "column `items[].x,y` has ',' in its name, which Delta cannot store; rename it"),
+        LeftOut("items[].x,y", "column `items[].x,y` has ',' in its name, which Delta cannot store without mapping"),
         LeftOut("items[].", "column `items[].` has no name; add one"),
     )
 

@@ -18,6 +18,7 @@ from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.decided_records import DecidedRecords
 from spark_job.tasks.engine import Undecided
 from spark_job.tasks.report import Report
+from spark_job.write.parquet_files import DataFile
 
 
 class LocalEngine:
@@ -60,6 +61,9 @@ class LocalEngine:
             raise NeedsSpark("sorting more refused records than fit into memory")
         example = f", such as {undecided.example}" if undecided.example else ""
         raise NeedsSpark(f"deciding on records that only its parser can judge{example}")
+
+    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+        raise NeedsSpark(f"evaluating {task.destination.layout.rules.first_for_spark}")
 
     def close(self) -> None:
         self.processes.close()

@@ -12,14 +12,21 @@ from blizzard.state.delta_protocol import WITH_FEATURES
 from spark_job.table.schema import has_ntz
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
-PROTOCOL_WITH_NTZ = {
-    "minReaderVersion": 3,
-    "minWriterVersion": 7,
-    "readerFeatures": ["timestampNtz"],
-    "writerFeatures": ["appendOnly", "invariants", "timestampNtz"],
-}
+_CHECKS = ("checkConstraints",)
+FEATURES_OF_VERSION: Mapping[int, Sequence[str]] = {3: _CHECKS, 4: (*_CHECKS, "changeDataFeed", "generatedColumns")}
+"""What a table of this writer version has besides `appendOnly` and `invariants`, without naming it."""
 
 Action = Mapping[str, Any]
+
+
+def protocol_with_ntz(more: Sequence[str]) -> dict[str, Any]:
+    """`more`: further features for writers."""
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": WITH_FEATURES,
+        "readerFeatures": ["timestampNtz"],
+        "writerFeatures": ["appendOnly", "invariants", "timestampNtz", *more],
+    }
 
 
 def schema_actions(
@@ -43,7 +50,7 @@ def _actions(
         }
     }
     if has_ntz(schema) and table.protocol().min_writer_version < WITH_FEATURES:
-        yield {"protocol": PROTOCOL_WITH_NTZ}
+        yield {"protocol": protocol_with_ntz(FEATURES_OF_VERSION.get(table.protocol().min_writer_version, ()))}
     yield {
         "metaData": {
             "id": str(metadata.id),

@@ -18,6 +18,8 @@ from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, Fir
 from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion, Txn
+from spark_job.table.columns import needs_mapping
+from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable, Transaction
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.schema import has_ntz
@@ -69,10 +71,23 @@ class LocalTable:
                 and table.protocol().min_writer_version < WITH_FEATURES
             ):
                 raise NeedsSpark(f"table {self._uri} to get its first column of type TIMESTAMP_NTZ")
+            if needs_mapping(StructType([*columns])):
+                raise NeedsSpark(f"column {columns[0].name!r}, whose name table {self._uri} has only by column mapping")
             fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
             before = table.version()
             table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)
             self._opened.committed(before)
+
+    def widen_columns(self, widened: Sequence[Widening]) -> None:
+        """deltalake neither changes types nor commits to tables whose types have changed."""
+        raise NeedsSpark(f"widening column {widened[0].text} in table {self._uri}")
+
+    def add_constraints(self, constraints: Mapping[str, str]) -> None:
+        """deltalake would check the rows that are there, but by another reading of the expression than Spark's."""
+        raise NeedsSpark(f"adding constraint {', '.join(constraints)} to table {self._uri}, which exists already")
+
+    def types_of(self, expressions: Mapping[str, str], columns: StructType) -> StructType:
+        raise NeedsSpark("; ".join(f"evaluating column {name}: {sql}" for name, sql in expressions.items()))
 
     def rewrite(
         self,

@@ -19,15 +19,29 @@ from blizzard.state.delta_log import commit_key
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, refused, translate_commit_error
 from spark_job.engines.local.open_table import OpenTable
-from spark_job.engines.local.schema_commit import PROTOCOL, PROTOCOL_WITH_NTZ, encoded, schema_actions
+from spark_job.engines.local.schema_commit import PROTOCOL, encoded, protocol_with_ntz, schema_actions
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.add_action import add_fields, modified_ms, partition_values
+from spark_job.table.constraints import CONSTRAINT_PROPERTY
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import has_ntz
 from spark_job.table.stats_columns import stats_columns
 from spark_job.write.parquet_files import DataFile
 
+PROTOCOL_WITH_CHECKS = {"minReaderVersion": 1, "minWriterVersion": 3}
+PLAIN_PROPERTIES = (
+    CONSTRAINT_PROPERTY,
+    "delta.appendOnly",
+    "delta.checkpointInterval",
+    "delta.dataSkipping",
+    "delta.deletedFileRetentionDuration",
+    "delta.enableExpiredLogCleanup",
+    "delta.logRetentionDuration",
+    "delta.randomizeFilePrefixes",
+    "delta.targetFileSize",
+)
+"""Properties, or beginnings of their names, that need no other protocol."""
 CLEAN_UP = "delta.enableExpiredLogCleanup"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 
@@ -147,7 +161,7 @@ class FirstCommit:
 
     def description(self) -> TableDescription:
         table = self._table
-        protocol = _protocol_of(table.schema)
+        protocol = _protocol_of(table)
         features = frozenset[str](protocol.get("writerFeatures", ()))
         return TableDescription(
             table.schema, table.partition_by, table.properties, protocol["minWriterVersion"], features
@@ -160,6 +174,8 @@ class FirstCommit:
         return None
 
     def create_table(self, table: NewTable) -> None:
+        if (reason := _why_spark_makes(table)) is not None:
+            raise NeedsSpark(f"making table {self._uri} {reason}")
         self._new = table
 
     def change_schema(self, schema: StructType, *, widens: bool) -> None:
@@ -169,7 +185,7 @@ class FirstCommit:
         now_ms = round(self._clock() * 1000)
         actions: list[Mapping[str, Any]] = [
             {"commitInfo": self._commit_info(user_metadata, now_ms)},
-            {"protocol": _protocol_of(self._table.schema)},
+            {"protocol": _protocol_of(self._table)},
             {"metaData": _metadata(self._table, now_ms)},
             {"txn": {"appId": app_id, "version": sequence, "lastUpdated": now_ms}},
             *({"add": add_fields(file)} for file in files),
@@ -191,8 +207,22 @@ class FirstCommit:
         }
 
 
-def _protocol_of(schema: StructType) -> dict[str, Any]:
-    return PROTOCOL_WITH_NTZ if has_ntz(schema) else PROTOCOL
+def _why_spark_makes(table: NewTable) -> str | None:
+    """Clustering, and properties that may need a feature, which only Delta's own code knows."""
+    if table.cluster_by:
+        return "clustered by columns"
+    for name in table.properties:
+        if name.startswith("delta.") and not name.startswith(PLAIN_PROPERTIES):
+            return f"with the property {name}"
+    return None
+
+
+def _protocol_of(table: NewTable) -> dict[str, Any]:
+    """The lowest that the table needs."""
+    checks = any(name.startswith(CONSTRAINT_PROPERTY) for name in table.properties)
+    if not has_ntz(table.schema):
+        return PROTOCOL_WITH_CHECKS if checks else PROTOCOL
+    return protocol_with_ntz(["checkConstraints"] if checks else [])
 
 
 def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.expressions.rules import RowChecker
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.error_context import add_file_names
 from spark_job.write.parquet_files import DataFileWriter
@@ -37,11 +38,14 @@ _ARROW_COLUMNS = pa.schema(to_arrow_type(DEAD_LETTER_COLUMNS))
 @dataclass(frozen=True, slots=True)
 class DecidedRecordsWriter:
     """The stage after `Format.decide`, for `mapInArrow`: good records become data files, the others rows with
-    `DEAD_LETTER_COLUMNS`. The last row is a `report`, also when the table's storage refuses the data files."""
+    `DEAD_LETTER_COLUMNS`. The last row is a `report`, also when the table's storage refuses the data files.
+
+    `whole_rows`: `record` has all columns of a row, and every rule has been applied to them."""
 
     destination: Destination
     s3: S3Settings
     buffer_bytes: int
+    whole_rows: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         new_writer = self.destination.writer_factory(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
@@ -64,26 +68,39 @@ class DecidedRecordsWriter:
     ) -> Iterator[pa.RecordBatch]:
         """Rows of refused records, which are counted by file; the other records go to `writer`. Raises
         CannotWriteError."""
-        schema = self.destination.arrow_schema()
+        schema, checker = self.destination.arrow_schema(), RowChecker(self.destination.layout.rules)
         for batch in batches:
             good = pc.is_null(batch["fault"])
-            dead_letters = batch.filter(pc.invert(good))
-            refused.update(dead_letters["file"].to_pylist())
-            if dead_letters.num_rows:
-                columns = [dead_letters[name] for name in _ARROW_COLUMNS.names[:-1]]
-                yield pa.RecordBatch.from_arrays(
-                    [*columns, pa.nulls(dead_letters.num_rows, pa.string())], schema=_ARROW_COLUMNS
-                )
-            if dead_letters.num_rows < batch.num_rows:
-                taken = batch.filter(good)
-                with add_file_names(
-                    "writing rows up to those of", taken["file"].to_pylist, expected_errors=(CannotWriteError,)
-                ):
-                    rows = self._rows(taken, schema)
-                    with writing():
-                        writer.write(rows)
+            refused.update(batch.filter(pc.invert(good))["file"].to_pylist())
+            if not pc.all(good).as_py():
+                yield _dead_letters(batch.filter(pc.invert(good)))
+            if not pc.any(good).as_py():
+                continue
+            taken = batch.filter(good)
+            with add_file_names(
+                "writing rows up to those of", taken["file"].to_pylist, expected_errors=(CannotWriteError,)
+            ):
+                rows, unfit = self._checked(taken, schema, checker)
+                if unfit.num_rows:
+                    refused.update(unfit["file"].to_pylist())
+                    yield _dead_letters(unfit)
+                with writing():
+                    writer.write(rows)
+
+    def _checked(
+        self, taken: pa.RecordBatch, schema: pa.Schema, checker: RowChecker
+    ) -> tuple[pa.Table, pa.RecordBatch]:
+        """The rows that satisfy the rules, and the records of the others, with their reason as `fault`."""
+        if self.whole_rows:
+            return pa.Table.from_arrays(taken["record"].flatten(), names=schema.names).cast(schema), taken.slice(0, 0)
+        checked = checker.apply(self._rows(taken, schema))
+        unfit = taken.take(pa.array([row for row, _ in checked.refused], pa.int64()))
+        faults = pa.array([fault for _, fault in checked.refused], pa.string())
+        unfit = unfit.set_column(unfit.schema.get_field_index("fault"), "fault", faults)
+        return checked.rows.select(schema.names).cast(schema), unfit
 
     def _rows(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+        """Without derived columns."""
         provenance = self.destination.provenance
         count = batch.num_rows
         partitions = [
@@ -100,4 +117,11 @@ class DecidedRecordsWriter:
         ]
         source_type = schema.field("_source").type
         columns = [*batch["record"].flatten(), *partitions, pa.StructArray.from_arrays(source, names=source_type.names)]
-        return pa.Table.from_arrays(columns, names=schema.names).cast(schema)
+        derived = {column.name for column in self.destination.layout.rules.derived}
+        read = pa.schema([field for field in schema if field.name not in derived])
+        return pa.Table.from_arrays(columns, names=read.names).cast(read)
+
+
+def _dead_letters(records: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [records[name] for name in _ARROW_COLUMNS.names[:-1]]
+    return pa.RecordBatch.from_arrays([*columns, pa.nulls(records.num_rows, pa.string())], schema=_ARROW_COLUMNS)

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from spark_job.engines.spark.arrow_stage import map_in_arrow
 from spark_job.engines.spark.decided_by_spark import DecidedBySpark
 from spark_job.engines.spark.decided_records_writer import DEAD_LETTER_COLUMNS, DecidedRecordsWriter
+from spark_job.engines.spark.expressions import completed_rows, strict_session
 from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.spark_errors import translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
@@ -19,6 +20,7 @@ from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.decided_records import DecidedRecords
 from spark_job.tasks.engine import Undecided
 from spark_job.tasks.report import Report
+from spark_job.write.parquet_files import DataFile
 
 
 class SparkEngine:
@@ -55,6 +57,14 @@ class SparkEngine:
         stage = DecidedRecordsWriter(task.destination, task.s3, task.settings.buffer_bytes)
         decided = all_refused(records, schema) if undecided.only_refused else self._decided(task, records)
         return DecidedBySpark.of(map_in_arrow(decided, stage, DEAD_LETTER_COLUMNS))
+
+    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+        destination = task.destination
+        session, rules = strict_session(self._session()), destination.layout.rules
+        rows = staged_rows(session, destination.table_uri, staged, destination.staged("").row_type())
+        completed = completed_rows(rows, rules, destination.row_type(), destination.record_type())
+        stage = DecidedRecordsWriter(destination, task.s3, task.settings.buffer_bytes, whole_rows=True)
+        return DecidedBySpark.of(map_in_arrow(completed, stage, DEAD_LETTER_COLUMNS))
 
     @staticmethod
     def _decided(task: Task, records: DataFrame) -> DataFrame:

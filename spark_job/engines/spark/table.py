@@ -5,11 +5,12 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructField, StructType, TimestampNTZType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.spark.commit_errors import translate_commit_error
+from spark_job.engines.spark.expressions import types_of
 from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
 from spark_job.engines.spark.source_rows import SourceRows
@@ -17,12 +18,16 @@ from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
 from spark_job.ports.table import FileVersion, Txn
-from spark_job.table.columns import added_fields
+from spark_job.table.columns import MAPPING_PROPERTY, added_fields, needs_mapping
+from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
+
+WIDENING_PROPERTY = "delta.enableTypeWidening"
+NTZ = "timestampNtz"
 
 
 class SparkTable:
@@ -56,12 +61,36 @@ class SparkTable:
         return self._transactions().start(newest=newest)
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
+        table = f"delta.`{self._uri}`"
+        properties = self.start().description().properties
+        if needs_mapping(StructType([*columns])) and properties.get(MAPPING_PROPERTY, "none") == "none":
+            self._session().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING_PROPERTY}' = 'name')")
         found = self._session().read.format("delta").load(self._uri).schema
         added = [
-            f"{'.'.join(map(quoted, path))} {type_sql(data_type)}" for path, data_type in added_fields(found, columns)
+            f"{'.'.join(map(quoted, path))} {type_sql(field.dataType)}{_comment(field)}"
+            for path, field in added_fields(found, columns)
         ]
         if added:
-            self._session().sql(f"ALTER TABLE delta.`{self._uri}` ADD COLUMNS ({', '.join(added)})")
+            self._session().sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
+
+    def widen_columns(self, widened: Sequence[Widening]) -> None:
+        table, found = f"delta.`{self._uri}`", self.start().description()
+        wanted = {} if found.properties.get(WIDENING_PROPERTY, "").lower() == "true" else {WIDENING_PROPERTY: "true"}
+        if any(isinstance(one.after, TimestampNTZType) for one in widened) and NTZ not in found.writer_features:
+            wanted[f"delta.feature.{NTZ}"] = "supported"
+        if wanted:
+            properties = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
+            self._session().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({properties})")
+        for one in widened:
+            path = ".".join(map(quoted, one.path))
+            self._session().sql(f"ALTER TABLE {table} ALTER COLUMN {path} TYPE {type_sql(one.after)}")
+
+    def add_constraints(self, constraints: Mapping[str, str]) -> None:
+        for name, sql in constraints.items():
+            self._session().sql(f"ALTER TABLE delta.`{self._uri}` ADD CONSTRAINT {quoted(name)} CHECK ({sql}\n)")
+
+    def types_of(self, expressions: Mapping[str, str], columns: StructType) -> StructType:
+        return types_of(self._session(), expressions, columns)
 
     def rewrite(
         self,
@@ -75,6 +104,9 @@ class SparkTable:
     ) -> None:
         """Delta's public writer silently skips a Txn version that the table already has."""
         with translating_spark_errors(f"beginning a commit to table {self._uri}"):
+            if new_table is not None and new_table.cluster_by:  # of which Delta's writer takes no notice
+                self._transactions().make(new_table)
+                new_table = None
             writer = self._writer(self._staged_rows(staged, schema), replaced, new_table)
             writer = writer.options(txnAppId=self._source.app_id, txnVersion=str(sequence))
             writer = writer.option("userMetadata", user_metadata)
@@ -143,3 +175,8 @@ class SparkTable:
 
     def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
         return self._rows.newest_files_of_others(known, limit)
+
+
+def _comment(field: StructField) -> str:
+    comment = field.metadata.get("comment")
+    return "" if comment is None else f" COMMENT {literal(comment)}"

@@ -21,6 +21,8 @@ from spark_job.table.widening import WIDENING_PROPERTY, with_type_changes
 from spark_job.write.parquet_files import DataFile
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
+CLUSTERING = "delta.clustering"
+CLUSTERING_FEATURES = {f"delta.feature.{name}": "supported" for name in ("clustering", "domainMetadata")}
 _WRITE_OPERATION_FIELDS = 4
 """Fields of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all
 Options."""
@@ -64,6 +66,10 @@ class DeltaTransactions:
         set_snapshot_partitions(self._spark, transaction.snapshot)
         return transaction
 
+    def make(self, table: NewTable) -> None:
+        """In a commit of its own, without rows and Txn."""
+        self.start().make(table)
+
     def _updated(self, log: Any) -> Snapshot:
         return Snapshot(self._spark, log.update(False, self._none, self._none))
 
@@ -96,6 +102,7 @@ class Transaction:
         self._jvm = gateway.jvm
         self._delta = self._jvm.org.apache.spark.sql.delta
         self.snapshot = Snapshot(spark, java.snapshot())
+        self._domains: list[Any] = []
 
     def description(self) -> TableDescription:
         return TableDescription.from_actions(str(self._java.metadata().json()), str(self._java.protocol().json()))
@@ -118,10 +125,30 @@ class Transaction:
             "format": {"provider": "parquet", "options": {}},
             "schemaString": table.schema.json(),
             "partitionColumns": list(table.partition_by),
-            "configuration": dict(table.properties),
+            "configuration": {**table.properties, **(CLUSTERING_FEATURES if table.cluster_by else {})},
             "createdTime": time.time_ns() // 1_000_000,
         }
         self._java.updateMetadata(self._action("metaData", metadata), False)
+        if table.cluster_by:
+            self._domains = [self._clustering(table.cluster_by)]
+
+    def _clustering(self, columns: Sequence[str]) -> Any:
+        """Delta knows columns by the names under which it stores them."""
+        schema = self.description().schema
+        stored = [[schema[name].metadata.get("delta.columnMapping.physicalName", name)] for name in columns]
+        text = json.dumps({"clusteringColumns": stored, "domainName": CLUSTERING})
+        return self._action("domainMetadata", {"domain": CLUSTERING, "configuration": text, "removed": False})
+
+    def make(self, table: NewTable) -> None:
+        """Commit a new table without rows and Txn."""
+        self.create_table(table)
+        actions = self._jvm.java.util.ArrayList()
+        for domain in self._domains:
+            actions.add(domain)
+        try:
+            self._java.commit(self._scala_seq(actions), self._write_operation(""))
+        except SPARK_ERRORS as error:
+            raise translate_commit_error(error) from error
 
     def change_schema(self, schema: StructType, *, widens: bool) -> None:
         """Delta upgrades the table's protocol by itself where a property or a type asks for it."""
@@ -165,6 +192,8 @@ class Transaction:
         actions = self._add_file_actions(files)
         txn = {"appId": app_id, "version": sequence, "lastUpdated": time.time_ns() // 1_000_000}
         actions.add(0, self._action("txn", txn))
+        for domain in self._domains:
+            actions.add(domain)
         return self._scala_seq(actions), self._write_operation(user_metadata)
 
     def _action(self, kind: str, fields: Mapping[str, object]) -> Any:

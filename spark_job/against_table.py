@@ -1,0 +1,188 @@
+"""What the next run would change in the tables of a configuration, found without Java: `blizzard validate
+--against-table` starts this and reads its JSON."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
+from pyspark.sql.types import StructField
+
+from blizzard.config.load import load_config
+from blizzard.config.model import Pipeline, Source
+from blizzard.environment import variables
+from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.local.transaction import describe
+from spark_job.engines.local.txns import txns_of
+from spark_job.table.columns import SOURCE_COLUMN, names_members, source_column
+from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
+from spark_job.table.derived_columns import known_columns
+from spark_job.table.evolution import RESERVED
+from spark_job.table.file_layout import TableDescription, why_spark_must_write
+from spark_job.table.preparation import read_columns, record_columns
+from spark_job.table.row_rules import row_rules
+from spark_job.table.safety_checks import check_txns_are_kept
+from spark_job.table.schema import columns_of
+from spark_job.table.table_source import TableSource
+from spark_job.wiring import table_source
+
+EXIT_FITS, EXIT_REFUSED, EXIT_CONFIG = 0, 1, 2
+_APP_PREFIX = "blizzard:"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Of one source with its table. `version`: of the table; None: there is none yet. `refused`: why the run would end
+    before it reads anything."""
+
+    source: str
+    table_uri: str
+    version: int | None
+    changes: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="blizzard-against-table", description="Compare a configuration and tables.")
+    parser.add_argument("--config", required=True, help="path of the configuration")
+    options = parser.parse_args(arguments)
+    environ = variables()
+    try:
+        config, s3 = load_config(options.config, environ), S3Settings.from_environment(environ)
+        found = [compared(pipeline, source, s3) for pipeline, source in config.sources()]
+    except ConfigError as error:
+        print("\n".join(error.problems), file=sys.stderr)
+        return EXIT_CONFIG
+    except BlizzardError as error:
+        print(error, file=sys.stderr)
+        return EXIT_REFUSED
+    print(json.dumps([asdict(one) for one in found]))
+    return EXIT_REFUSED if any(one.refused for one in found) else EXIT_FITS
+
+
+def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
+    identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
+    wanted = table_source(pipeline, source, identity)
+    table = _opened(pipeline.table_uri, s3)
+    if table is None:
+        found = Comparison(identity.source_id, pipeline.table_uri, None, changes=["makes the table"])
+        found.notes += _engine_notes(wanted)
+        return found
+    found = Comparison(identity.source_id, pipeline.table_uri, table.version())
+    description = describe(table)
+    columns = _columns(wanted, description)
+    changes = configured_changes(
+        description,
+        columns,
+        partition_by=wanted.partition_by,
+        constraints=wanted.constraints,
+        others=wanted.other_columns | RESERVED,
+    )
+    found.changes += _changes(changes)
+    found.refused += changes.refused
+    try:
+        check_txns_are_kept(description.properties, pipeline.table_uri)
+    except PermanentError as error:
+        found.refused.append(str(error))
+    evolution = wanted.evolution
+    if not (evolution.add or evolution.others_add):  # else files have brought columns
+        found.notes += _left_out(changes)
+    found.notes += [*_rules(description, columns, wanted), *_only_when_made(description, wanted)]
+    found.notes += _sources(pipeline, identity, open_store(pipeline.table_uri, s3, may_be_missing=True))
+    return found
+
+
+def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
+    options: Mapping[str, str] = {}
+    if uri.startswith("s3"):
+        from spark_job.engines.local.storage_options import storage_options
+
+        options = storage_options(s3)
+    try:
+        return DeltaTable(uri, storage_options=dict(options), without_files=True)
+    except TableNotFoundError:
+        return None
+
+
+def _columns(wanted: TableSource, table: TableDescription) -> list[StructField]:
+    """Of a column that only Spark derives, the type is taken for that of the table."""
+    read = read_columns(wanted)
+    known = known_columns(wanted.derive, [*read, SOURCE_COLUMN])
+    configured = columns_of(wanted.schema).fields
+    record = record_columns(wanted, configured, table.schema)
+    in_table = {one.name: one for one in table.schema}
+    derived = [known.get(name) or in_table.get(name) for name in wanted.derive]
+    return [
+        *record,
+        *read[len(configured) :],
+        *(one for one in derived if one is not None),
+        source_column(members=names_members(table)),
+    ]
+
+
+def _changes(changes: ConfiguredChanges) -> Iterator[str]:
+    for column in changes.added:
+        yield f"adds column {column.name} {column.dataType.simpleString()}; rows that are there have null"
+    for one in changes.widened:
+        yield f"widens column {one.text}, by Spark; the table then needs Spark for every commit"
+    for name, sql in changes.constraints.items():
+        yield f"adds constraint {name} ({sql}), by Spark, if every row of the table satisfies it"
+
+
+def _left_out(changes: ConfiguredChanges) -> Iterator[str]:
+    for name in changes.left_out:
+        yield f"column {name} stays, with null in new rows: no source of the pipeline has it"
+
+
+def _rules(table: TableDescription, columns: Sequence[StructField], wanted: TableSource) -> Iterator[str]:
+    present = {name: sql for name, sql in wanted.derive.items() if name in {column.name for column in columns}}
+    rules = row_rules(table, columns, present)
+    for check in rules.checks:
+        yield f"checks {check.label}: by {'Spark' if check.by_spark else 'the fast reader'}"
+    reason = why_spark_must_write(table, columns)
+    if reason is not None:
+        yield f"rows are written twice, the second time by Spark: {reason}"
+    yield from _engine_notes(wanted)
+
+
+def _engine_notes(wanted: TableSource) -> Iterator[str]:
+    known = known_columns(wanted.derive, [*read_columns(wanted), SOURCE_COLUMN])
+    for name, sql in wanted.derive.items():
+        if name not in known:
+            yield f"Spark evaluates column {name}: {sql}"
+
+
+def _only_when_made(table: TableDescription, wanted: TableSource) -> Iterator[str]:
+    for name, value in wanted.table_properties.items():
+        found = table.properties.get(name)
+        if found != value:
+            yield f"table_properties: the table has {name} = {found}, not {value}: it is set only when a table is made"
+    if wanted.cluster_by and "clustering" not in table.writer_features:
+        yield "cluster_by: the table is not clustered: that happens only when a table is made"
+
+
+def _sources(pipeline: Pipeline, identity: SourceIdentity, store: Any) -> Iterator[str]:
+    known = {f"{_APP_PREFIX}{pipeline.name}:{name}" for name in pipeline.sources}
+    found = {txn.app_id for txn in txns_of(store)}
+    if identity.app_id in found:
+        return
+    yield "the table has no rows of this source yet: it begins with all its files"
+    for app_id in sorted(found - known):
+        if app_id.startswith(f"{_APP_PREFIX}{pipeline.name}:"):
+            other = app_id.removeprefix(_APP_PREFIX)
+            yield (
+                f"source {other} wrote to the table and is not in the configuration. If this is its new name, the run "
+                "is refused, since it would double the rows: give it the former name back"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

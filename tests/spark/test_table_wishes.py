@@ -1,0 +1,175 @@
+"""What a configuration wants of a new table: clustering, properties, comments, names of any characters. And tables that
+others made with features of their own."""
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_job.engines.needs_spark import NeedsSpark
+from tests.spark.engine_lake import EngineLake
+
+pytestmark = pytest.mark.spark
+
+ODD_NAMES = ["a b", "x.y", "größe", "1;2", "k=v", "日本", "q`q"]
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLake]:
+    made = EngineLake(tmp_path, spark)
+    yield made
+    made.close()
+
+
+def sql(lake: EngineLake, text: str) -> Any:
+    return lake.spark().sql(text.replace("{t}", f"delta.`{lake.table}`")).collect()
+
+
+def land_twice(lake: EngineLake, **more: Any) -> None:
+    for name in "ab":
+        lake.put(f"{name}.ndjson", {"id": name, "n": 1, **more})
+        assert lake.run().commits == 1
+
+
+def ids(lake: EngineLake) -> list[str]:
+    return [row["id"] for row in sql(lake, "SELECT id FROM {t} ORDER BY id")]
+
+
+def test_a_table_is_clustered_and_has_properties_and_comments(lake: EngineLake) -> None:
+    lake.table_settings = {
+        "cluster_by": ["day", "id"],
+        "table_properties": {"delta.enableChangeDataFeed": "true", "owner": "me"},
+        "constraints": {"positive": "n > 0"},
+    }
+    lake.settings = {
+        "schema": "id STRING COMMENT 'the key', n BIGINT, s STRUCT<a: INT COMMENT 'inside'>",
+        "derive": {"day": "date(timestamp_seconds(n))"},
+    }
+    lake.put("0.ndjson", {"id": "0", "n": 1})
+    with pytest.raises(NeedsSpark, match=r"making table .* clustered by columns"):
+        lake.run()
+    lake.chosen = "auto"
+    assert lake.run().commits == 1
+    land_twice(lake)
+    assert (ids(lake), lake.logged("rows_written_twice")) == (["0", "a", "b"], [])
+    [detail] = sql(lake, "DESCRIBE DETAIL {t}")
+    assert detail["clusteringColumns"] == ["day", "id"]
+    wanted = {"delta.enableChangeDataFeed": "true", "owner": "me", "delta.constraints.positive": "n > 0"}
+    assert wanted.items() <= detail["properties"].items()
+    fields = lake.spark().read.format("delta").load(str(lake.table)).schema
+    assert fields["id"].metadata == {"comment": "the key"}
+    assert fields["s"].dataType["a"].metadata == {"comment": "inside"}
+    sql(lake, "OPTIMIZE {t}")
+    assert ids(lake) == ["0", "a", "b"]
+    assert len(sql(lake, f"SELECT * FROM table_changes_by_path('{lake.table}', 0)")) == 3
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_columns_have_any_name(lake: EngineLake, clustered: bool) -> None:
+    """With column mapping from the first commit on, so by Spark's writer."""
+    lake.chosen = "auto"
+    names = ", ".join(f"`{name.replace('`', '``')}` STRING" for name in ODD_NAMES)
+    lake.settings = {"schema": f"id STRING, n BIGINT, {names}", "derive": {"low er": "lower(`a b`)"}}
+    lake.table_settings = {"cluster_by": ["a b"]} if clustered else {"partition_by": ["a b"]}
+    land_twice(lake, **{name: f"V{at}" for at, name in enumerate(ODD_NAMES)})
+    rows = [row.asDict() for row in sql(lake, "SELECT * FROM {t}")]
+    expected = {name: f"V{at}" for at, name in enumerate(ODD_NAMES)} | {"low er": "v0"}
+    assert [{name: row[name] for name in expected} for row in rows] == [expected] * 2
+    assert len(lake.logged("rows_written_twice")) == 2
+    if clustered:
+        assert sql(lake, "DESCRIBE DETAIL {t}")[0]["clusteringColumns"] == ["`a b`"]
+
+
+def test_a_name_that_needs_column_mapping_is_added_to_a_table_without(lake: EngineLake) -> None:
+    lake.put("0.ndjson", {"id": "0", "n": 1})
+    lake.run()
+    lake.settings = {"schema": "id STRING NOT NULL, n BIGINT, `a b` STRING COMMENT 'its'"}
+    lake.put("1.ndjson", {"id": "1", "n": 1, "a b": "x"})
+    with pytest.raises(NeedsSpark, match="column mapping"):
+        lake.run()
+    lake.chosen = "auto"
+    lake.run()
+    assert [row["a b"] for row in sql(lake, "SELECT `a b` FROM {t} ORDER BY id")] == [None, "x"]
+    assert lake.spark().read.format("delta").load(str(lake.table)).schema["a b"].metadata["comment"] == "its"
+
+
+def test_a_type_is_widened_and_no_row_is_lost(lake: EngineLake) -> None:
+    """The rows before it stay in their files."""
+    lake.settings = {"schema": "id STRING, n INT, d DATE, s STRUCT<a: TINYINT>, l ARRAY<FLOAT>, q DECIMAL(5, 2)"}
+    first = {"id": "0", "n": 1, "d": "2024-01-28", "s": {"a": 1}, "l": [0.5], "q": 1.25}
+    lake.put("0.ndjson", first)
+    lake.run()
+    wide = "id STRING, n BIGINT, d TIMESTAMP_NTZ, s STRUCT<a: INT>, l ARRAY<DOUBLE>, q DECIMAL(12, 4)"
+    lake.settings, lake.chosen = {"schema": wide}, "auto"
+    large = {"id": "1", "n": 1 << 40, "d": "2024-01-28T01:02:03", "s": {"a": 1 << 20}, "l": [1e300], "q": 12345678.1234}
+    lake.put("1.ndjson", large)
+    lake.run()
+    rows = sql(lake, "SELECT id, n, CAST(d AS STRING) AS d, s.a AS a, l, CAST(q AS STRING) AS q FROM {t} ORDER BY id")
+    assert [tuple(row) for row in rows] == [
+        ("0", 1, "2024-01-28 00:00:00", 1, [0.5], "1.2500"),
+        ("1", 1 << 40, "2024-01-28 01:02:03", 1 << 20, [1e300], "12345678.1234"),
+    ]
+    assert lake.run().commits == 0
+
+
+# -- tables that others made
+
+SOURCE = "STRUCT<source: STRING, file: STRING, row: BIGINT, etag: STRING, modified: TIMESTAMP, sequence: BIGINT>"
+PLAIN = f"(id STRING, n BIGINT, _source {SOURCE})"
+OTHERS: Mapping[str, tuple[str, dict[str, str]]] = {
+    "deletion vectors": (PLAIN, {"delta.enableDeletionVectors": "true"}),
+    "change data feed": (PLAIN, {"delta.enableChangeDataFeed": "true"}),
+    "column mapping by name": (PLAIN, {"delta.columnMapping.mode": "name"}),
+    "column mapping by id": (PLAIN, {"delta.columnMapping.mode": "id"}),
+    "defaults": (
+        f"(id STRING, n BIGINT DEFAULT 7, extra STRING DEFAULT 'none', _source {SOURCE})",
+        {"delta.feature.allowColumnDefaults": "supported"},
+    ),
+    "row tracking": (PLAIN, {"delta.enableRowTracking": "true"}),
+    "V2 checkpoints": (PLAIN, {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "2"}),
+    "in-commit timestamps": (PLAIN, {"delta.enableInCommitTimestamps": "true"}),
+    "Iceberg compatibility": (PLAIN, {"delta.enableIcebergCompatV2": "true", "delta.columnMapping.mode": "name"}),
+    "type widening": (PLAIN, {"delta.enableTypeWidening": "true"}),
+    "all of it": (
+        f"(id STRING NOT NULL, n BIGINT, _source {SOURCE}) CLUSTER BY (id)",
+        {
+            "delta.enableDeletionVectors": "true",
+            "delta.enableChangeDataFeed": "true",
+            "delta.columnMapping.mode": "name",
+            "delta.enableRowTracking": "true",
+            "delta.enableInCommitTimestamps": "true",
+            "delta.constraints.positive": "n > 0",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("made_with", OTHERS)
+def test_tables_that_others_made_get_their_rows(lake: EngineLake, made_with: str) -> None:
+    """Rows come, are changed by SQL, and come again, each once."""
+    columns, properties = OTHERS[made_with]
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    table, _, cluster = columns.partition(" CLUSTER BY")
+    cluster = cluster and f"CLUSTER BY{cluster}"
+    constraints = {name: value for name, value in properties.items() if "constraints" in name}
+    plain = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items() if name not in constraints)
+    sql(lake, f"CREATE TABLE {{t}} {table} USING delta {cluster} TBLPROPERTIES ({plain or listed})")
+    for name, condition in constraints.items():
+        sql(lake, f"ALTER TABLE {{t}} ADD CONSTRAINT {name.rpartition('.')[2]} CHECK ({condition})")
+    lake.chosen = "auto"
+    lake.settings = {"schema": "id STRING, n BIGINT"}
+    land_twice(lake)
+    sql(lake, "DELETE FROM {t} WHERE id = 'a'")
+    sql(lake, "UPDATE {t} SET n = 5 WHERE id = 'b'")
+    lake.put("c.ndjson", {"id": "c", "n": 3}, {"id": "d", "n": 4})
+    assert lake.run().commits == 1
+    assert [tuple(row) for row in sql(lake, "SELECT id, n FROM {t} ORDER BY id")] == [("b", 5), ("c", 3), ("d", 4)]
+    assert lake.run().commits == 0
+    if "delta.enableChangeDataFeed" in properties:
+        changes = sql(lake, f"SELECT id, _change_type FROM table_changes_by_path('{lake.table}', 1)")
+        assert sorted(row["id"] for row in changes if row["_change_type"] == "insert") == ["a", "b", "c", "d"]
+    if made_with == "row tracking":
+        found = sql(lake, "SELECT DISTINCT _metadata.row_id AS id FROM {t}")
+        assert len({row["id"] for row in found} - {None}) == 3
