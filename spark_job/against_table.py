@@ -30,6 +30,7 @@ from spark_job.table.preparation import read_columns, record_columns
 from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of
+from spark_job.table.schema_ddl import schema_of
 from spark_job.table.table_source import TableSource
 from spark_job.wiring import table_source
 
@@ -70,14 +71,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
-    wanted = table_source(pipeline, source, identity)
     table = _opened(pipeline.table_uri, s3)
-    if table is None:
+    description = None if table is None else describe(table)
+    schema = source.record_ddl
+    if source.infers_schema and description is not None:
+        schema = schema_of(description.schema, without=source.partition_columns)
+    wanted = table_source(pipeline, source, identity, schema)
+    if table is None or description is None:
         found = Comparison(identity.source_id, pipeline.table_uri, None, changes=["makes the table"])
         found.notes += _engine_notes(wanted)
         return found
     found = Comparison(identity.source_id, pipeline.table_uri, table.version())
-    description = describe(table)
     columns = _columns(wanted, description)
     changes = configured_changes(
         description,

@@ -4,10 +4,12 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql.types import StringType, StructField, StructType
 
 from blizzard.config.model import Pipeline, Source
+from blizzard.errors import PermanentError
 from blizzard.log import Log
 from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
@@ -19,18 +21,21 @@ from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.report import SweepReport
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from spark_job.formats.protocol import Limits
+from spark_job.infer.late_schema import LateReader, LateSchema, WarmTable
 from spark_job.loop.drain import POLL_SECS
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
+from spark_job.ports.reader import Reader
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.effective_schema import FIXED, EvolutionRules, field_paths
 from spark_job.table.schema import columns_of
+from spark_job.table.schema_ddl import schema_of, schema_problems
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.engine import Engine
-from spark_job.tasks.reader import BatchReader
+from spark_job.tasks.reader import BatchReader, BatchRows
 from spark_job.tasks.task_reader import ReadSettings
 
 LOCAL_OVERLAP_SECS = 5.0
@@ -103,12 +108,12 @@ def source_job(
     files = open_store(source.uri, s3, log=log)
     settings = _settings(source, files, state)
     parts = _Parts(pipeline, source, identity, settings, state, files, engine, s3, Stopwatch(time.monotonic), log)
-    table = _delta_table(parts)
+    table, reader = _late_schema(parts) if source.infers_schema else _table_and_reader(parts)
     ingest = ingest_files(
         identity,
         settings,
         table=table,
-        reader=_batch_reader(parts, table),
+        reader=reader,
         state=state,
         files=files,
         clock=time.time,
@@ -133,12 +138,54 @@ def _poll_secs(state: ObjectStore) -> float:
     return LOCAL_POLL_SECS if isinstance(state, LocalStore) else POLL_SECS
 
 
-def table_source(pipeline: Pipeline, source: Source, identity: SourceIdentity) -> TableSource:
+def _table_and_reader(parts: _Parts) -> tuple[WarmTable[BatchRows], Reader[BatchRows]]:
+    table = _delta_table(parts, parts.source.record_ddl)
+    return table, _batch_reader(parts, table)
+
+
+def _late_schema(parts: _Parts) -> tuple[WarmTable[BatchRows], Reader[BatchRows]]:
+    from spark_job.infer.first_batch import FirstBatch  # imports the packages of all formats
+    from spark_job.infer.observe import Reading
+
+    source = parts.source
+    reading = Reading(source.format, source.format_options, source.file_compression)
+    first_batch = FirstBatch(
+        parts.identity.source_id,
+        parts.files,
+        reading,
+        source.partition_columns,
+        parts.pipeline.partition_by,
+        parts.log,
+    )
+    late: LateSchema[BatchRows] = LateSchema(partial(_delta_table, parts), partial(_table_columns, parts))
+    return late, LateReader(late, first_batch.schema, partial(_batch_reader, parts))
+
+
+def _table_columns(parts: _Parts) -> str | None:
+    """The schema of the source's table, as its records can have it. Raises PermanentError if they cannot."""
+    table = parts.engine.table(table_source(parts.pipeline, parts.source, parts.identity, ""))
+    with table.translating(f"reading the columns of table {parts.pipeline.table_uri}"):
+        transaction = table.start()
+        if transaction.version < 0:
+            return None
+        found = schema_of(transaction.description().schema, without=parts.source.partition_columns)
+    if found and (problems := schema_problems(found, parts.source.formats)):
+        raise PermanentError(
+            f"source {parts.identity.source_id} has `schema: infer`, and cannot read all columns of table "
+            f"{parts.pipeline.table_uri}: {'; '.join(problems)}. Write a `schema` without them."
+        )
+    return found
+
+
+def table_source(
+    pipeline: Pipeline, source: Source, identity: SourceIdentity, schema: str, *, new: bool = False
+) -> TableSource:
+    """`schema`: of a record. `new`: that the next commit has to create the table."""
     return TableSource(
         pipeline.table_uri,
         identity.source_id,
         identity.app_id,
-        source.row_ddl,
+        source.with_rescued(schema),
         source.partition_columns,
         tuple(pipeline.partition_by),
         source.derive,
@@ -148,12 +195,14 @@ def table_source(pipeline: Pipeline, source: Source, identity: SourceIdentity) -
         _other_columns(pipeline, source),
         pipeline.target_file_bytes,
         _evolution(pipeline, source),
+        creates_table=new,
     )
 
 
-def _delta_table(parts: _Parts) -> DeltaSourceTable:
-    pipeline, source, identity = parts.pipeline, parts.source, parts.identity
-    writes_to = table_source(pipeline, source, identity)
+def _delta_table(parts: _Parts, schema: str, *, new: bool = False) -> DeltaSourceTable:
+    """`new`: that its next commit has to create it."""
+    pipeline, identity = parts.pipeline, parts.identity
+    writes_to = table_source(pipeline, parts.source, identity, schema, new=new)
     return DeltaSourceTable(
         parts.engine.table(writes_to),
         writes_to,
@@ -192,11 +241,12 @@ def _evolution(pipeline: Pipeline, source: Source) -> EvolutionRules:
 def _other_columns(pipeline: Pipeline, source: Source) -> frozenset[str]:
     """Of the pipeline's other sources, in lower case."""
     others = [other for other in pipeline.sources.values() if other.name != source.name]
-    names = [name for other in others for name in (*columns_of(other.row_ddl).names, *other.partition_columns)]
-    return frozenset(name.lower() for name in (*names, *(name for other in others for name in other.derive)))
+    names = [name for other in others if other.row_ddl for name in columns_of(other.row_ddl).names]
+    names += [name for other in others for name in (*other.partition_columns, *other.derive)]
+    return frozenset(name.lower() for name in names)
 
 
-def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> BatchReader:
+def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> Reader[BatchRows]:
     source, identity = parts.source, parts.identity
     limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
     dead_letters = DeadLetters(

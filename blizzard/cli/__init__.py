@@ -17,6 +17,7 @@ from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import one_line
 
 COMMANDS: Mapping[str, str] = {
+    "init": "Look at a bucket or folder, and write a configuration for it.",
     "run": "Sweep and ingest on this machine.",
     "status": "Show each source's watermark, backlog and last commit.",
     "doctor": "Find what is wrong, and say what to do.",

@@ -119,6 +119,14 @@ def _failed(event: dict[str, Any]) -> str:
     return f"{event['source']}: failed: {event['error']}"
 
 
+def _inferred(event: dict[str, Any]) -> str:
+    left_out = "".join(f"; {why}" for why in event["left_out"])
+    return (
+        f"{event['source']}: the schema of the table, by {event['records']:,} records of {event['files']:,} files: "
+        f"{event['schema']}{left_out}"
+    )
+
+
 def _needs_spark(event: dict[str, Any]) -> str:
     return f"{event['source']}: starting Spark for {event['reason']}"
 
@@ -136,6 +144,7 @@ _TEXTS = {
     "misfits": _misfits,
     "schema_changed": _changed,
     "schema_not_changed": _not_changed,
+    "schema_inferred": _inferred,
     "drained": _drained,
     "source_failed": _failed,
     "spark_lost": _lost,

@@ -17,6 +17,7 @@ from blizzard.config.schema_rules import RESCUED
 from blizzard.config.table_checks import check_table
 
 PROVENANCE = expression_checks.PROVENANCE
+NEEDS_SCHEMA = "needs columns that are known beforehand; replace `schema: infer`: `blizzard init` writes a schema"
 BY_SPARK = "of a type that Spark finds out"
 RESERVED = "_blizzard"
 
@@ -134,6 +135,8 @@ def _check_derive(source: Source, columns: Columns, problems: Problems) -> None:
 
 
 def _check_constraints(pipeline: Pipeline, columns: Mapping[str, Columns], problems: Problems) -> None:
+    if pipeline.constraints and any(source.infers_schema for source in pipeline.sources.values()):
+        problems.add(_path(pipeline.name, "constraints"), NEEDS_SCHEMA)
     if not pipeline.constraints or any(source.id not in columns for source in pipeline.sources.values()):
         return
     for name, problem in expression_checks.constraint_problems(pipeline):
@@ -150,7 +153,13 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
         problems.add(path, f"{found}, whose schema is always {file_format.fixed_schema}; remove it")
         return None
     if source.schema_ddl is None and file_format.requires_schema:
-        problems.add(path, "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE")
+        text = "is missing; add the columns of a record, such as: id STRING NOT NULL, value DOUBLE; or write infer"
+        problems.add(path, text)
+        return None
+    if source.infers_schema:
+        check_schema_rules(source, _source_path(source), problems)
+        if source.derive:
+            problems.add(_source_path(source, "derive"), NEEDS_SCHEMA)
         return None
     limits = [FILE_FORMATS[name].limits for name in source.formats]
     parsed = [_parse_schema(source.record_ddl, each, path, problems) for each in limits]

@@ -27,8 +27,8 @@ class Evaluation:
 
 
 def read_columns(source: Source) -> dict[str, ddl.Type]:
-    """All columns that expressions of a source may name. Raises DdlError."""
-    record = {column.name: column.type for column in ddl.parse(source.row_ddl).columns}
+    """All columns that expressions of a source may name, as far as they are known. Raises DdlError."""
+    record = {column.name: column.type for column in ddl.parse(source.row_ddl).columns} if source.row_ddl else {}
     paths = {name: ddl.parse(f"c {kind}").columns[0].type for name, kind in source.partition_columns.items()}
     return {**record, **paths, PROVENANCE: ddl.parse(_PROVENANCE_DDL)}
 

@@ -61,6 +61,8 @@ _CSV_LIMITS = FormatLimits(
 _COLUMN_LIMITS = FormatLimits(types=_no_types("these files"))
 
 MIXED = "mixed"
+INFER = "infer"
+"""The `schema` of a source whose first batch decides on it."""
 
 FILE_FORMATS: Mapping[str, FileFormat] = {
     "ndjson": FileFormat("one JSON object a line", ".ndjson", json.dumps, limits=_JSON_LIMITS),
@@ -113,4 +115,5 @@ def schema_help() -> str:
     """The description of the field `schema`."""
     required = ", ".join(name for name, file_format in FILE_FORMATS.items() if file_format.requires_schema)
     fixed = " and ".join(name for name, file_format in FILE_FORMATS.items() if not file_format.requires_schema)
-    return f"The columns of a record in Spark's DDL. Needed for {required}; {fixed} have their own."
+    inferred = f"{INFER}: those that the first batch shows; from then on those of the table"
+    return f"The columns of a record in Spark's DDL. Needed for {required}; {fixed} have their own. {inferred}."

@@ -18,7 +18,7 @@ from pydantic import (
 from blizzard.config import source_names, uri
 from blizzard.config.compressions import AUTO, CompressionName, auto_help
 from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
-from blizzard.config.formats import FILE_FORMATS, MIXED, FormatName, format_help, schema_help
+from blizzard.config.formats import FILE_FORMATS, INFER, MIXED, FormatName, format_help, schema_help
 from blizzard.config.schema_rule_options import SchemaRuleOptions
 from blizzard.config.schema_rules import RESCUED
 from blizzard.config.section import Section, no_bool
@@ -284,15 +284,25 @@ class Source(SchemaRuleOptions, HowToRead):
         return source_names.state_prefix(self._pipeline, self._name)
 
     @property
+    def infers_schema(self) -> bool:
+        """Whether the schema is that of the table, which the first batch decides on."""
+        return self.schema_ddl == INFER
+
+    @property
     def row_ddl(self) -> str:
-        """The DDL of a row's columns, for any format. Partition columns are not included."""
-        return f"{self.record_ddl}, {RESCUED} STRING" if self.schema_rules.rescues else self.record_ddl
+        """The DDL of a row's columns, for any format; empty if it is inferred. Partition columns are not included."""
+        return self.with_rescued(self.record_ddl)
+
+    def with_rescued(self, record_ddl: str) -> str:
+        """The DDL of the rows of such records; empty if these are not known yet."""
+        return f"{record_ddl}, {RESCUED} STRING" if record_ddl and self.schema_rules.rescues else record_ddl
 
     @property
     def record_ddl(self) -> str:
         """The DDL of a record's columns, without what is rescued of it."""
         fixed = {FILE_FORMATS[name].fixed_schema for name in self.formats}
-        return (fixed.pop() if len(fixed) == 1 else None) or self.schema_ddl or ""
+        written = "" if self.infers_schema else self.schema_ddl
+        return (fixed.pop() if len(fixed) == 1 else None) or written or ""
 
     @property
     def formats(self) -> tuple[str, ...]:

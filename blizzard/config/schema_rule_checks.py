@@ -1,4 +1,4 @@
-"""Checks of `new_fields`, `misfits`, `keys` and `fields` of a source, whose schema has no problem."""
+"""Checks of `new_fields`, `misfits`, `keys` and `fields` of a source, whose schema has no problem, or is inferred."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,6 +20,11 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
         for option in SchemaRuleOptions.model_fields:
             if getattr(source, option) != SchemaRuleOptions.model_fields[option].default:
                 problems.add((*path, option), f"is not possible with `format: {without[0]}`; remove it")
+        return
+    if source.infers_schema:
+        if source.fields:
+            text = "names columns, whose types `schema: infer` does not know; write the `schema`, or remove it"
+            problems.add((*path, "fields"), text)
         return
     columns = {column.name: column.type for column in ddl.parse(source.record_ddl).columns}
     if source.schema_rules.rescues:

@@ -23,7 +23,7 @@ _TIME = re.compile(
 )
 _NAME_OF_CODES = re.compile(
     r"(?:^|_)(?:(?:zip|postal|post)(?:_?codes?)?|plz|(?:tele)?phones?|(?:tele)?phone_?(?:no|number)|tel|mobile|fax|ssn|iban"
-    r"|(?:account|card|vat|tax)_?(?:no|number)|isbn|ean|gtin|upc|sku)(?:_|$)"
+    r"|(?:account|card|vat|tax)_?(?:no|number|id)|isbn|ean|gtin|upc|sku)(?:_|$)"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s.-]+")
 

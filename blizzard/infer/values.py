@@ -1,7 +1,7 @@
 """The type of one value, as a JSON parser, or a reader of typed records, returns it."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal as Number
 from typing import Any
@@ -30,10 +30,32 @@ _TIME = re.compile(
 """The forms of a time that the reader of JSON reads fast, and that Spark reads in the same way."""
 
 
-def type_of(value: Any, *, depth: int = 0) -> Type:
+def json_text_type(text: str) -> Type:
+    """DATE, TIMESTAMP or STRING. A TIMESTAMP without a zone is in UTC, as the reader takes it."""
+    if len(text) < 10 or text[4] != "-":
+        return STRING
+    if _DAY.fullmatch(text) is not None:
+        return DATE if _exists(text, "00:00:00", "Z") else STRING
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return STRING
+    day, time, zone = found.groups()
+    return TIMESTAMP if _exists(day, time, zone or "Z") else STRING
+
+
+def _exists(day: str, time: str, zone: str) -> bool:
+    """Whether this moment lies in the years 1 to 9999, also in UTC."""
+    try:
+        datetime.fromisoformat(f"{day}T{time}{zone}").astimezone(UTC)
+    except (ValueError, OverflowError):
+        return False
+    return True
+
+
+def type_of(value: Any, *, depth: int = 0, text: Callable[[str], Type] = json_text_type) -> Type:
     """`value`: None, bool, int, float, Decimal, str, bytes, date, datetime, or a list or mapping of these. Text is a
     DATE or a TIMESTAMP if it is written as ISO 8601 says. What lies deeper than a schema may nest, counted from
-    `depth`, is text. Raises TypeError for anything else."""
+    `depth`, is text. `text`: the type of a text. Raises TypeError for anything else."""
     match value:
         case None:
             return VOID
@@ -44,18 +66,19 @@ def type_of(value: Any, *, depth: int = 0) -> Type:
         case float():
             return DOUBLE
         case str():
-            return json_text_type(value)
+            return text(value)
         case Mapping() | list():
-            return STRING if depth > MAX_DEPTH else _nested(value, depth + 1)
+            return STRING if depth > MAX_DEPTH else _nested(value, depth + 1, text)
     return _typed_value(value)
 
 
-def _nested(value: Mapping[str, Any] | list[Any], depth: int) -> Type:
+def _nested(value: Mapping[str, Any] | list[Any], depth: int, text: Callable[[str], Type]) -> Type:
+    def inner(held: Any) -> Type:
+        return type_of(held, depth=depth, text=text)
+
     if isinstance(value, list):
-        return Array(merge_all(type_of(element, depth=depth) for element in value))
-    return Struct(
-        tuple(Column(name, type_of(held, depth=depth), nullable=held is None) for name, held in value.items())
-    )
+        return Array(merge_all(map(inner, value)))
+    return Struct(tuple(Column(name, inner(held), nullable=held is None) for name, held in value.items()))
 
 
 def _typed_value(value: Any) -> Type:
@@ -85,25 +108,3 @@ def _decimal(value: Number) -> Type:
     scale = max(-exponent, 0)
     whole = max(len(digits) + exponent, 0) if any(digits) else 0
     return Decimal(max(whole + scale, 1), scale) if whole + scale <= MAX_DIGITS else DOUBLE
-
-
-def json_text_type(text: str) -> Type:
-    """DATE, TIMESTAMP or STRING. A TIMESTAMP without a zone is in UTC, as the reader takes it."""
-    if len(text) < 10 or text[4] != "-":
-        return STRING
-    if _DAY.fullmatch(text) is not None:
-        return DATE if _exists(text, "00:00:00", "Z") else STRING
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return STRING
-    day, time, zone = found.groups()
-    return TIMESTAMP if _exists(day, time, zone or "Z") else STRING
-
-
-def _exists(day: str, time: str, zone: str) -> bool:
-    """Whether this moment lies in the years 1 to 9999, also in UTC."""
-    try:
-        datetime.fromisoformat(f"{day}T{time}{zone}").astimezone(UTC)
-    except (ValueError, OverflowError):
-        return False
-    return True

@@ -119,13 +119,19 @@ class TablePreparation:
         yet is created with this `change`.
 
         With `newest=False` it starts on the version that this process has seen last, without a request. Raises
-        PermanentError when the table conflicts with the source, or lets Delta expire Txns.
+        PermanentError when the table conflicts with the source, or lets Delta expire Txns, and LostRace when it exists
+        although the source was to create it.
         """
         transaction = self._engine.start(newest=newest)
         if transaction.version < 0:
             transaction.create_table(self.new_table(change))
             check_txns_are_kept(transaction.description().properties, self._uri)
             return transaction
+        if self._source.creates_table:
+            raise LostRace(
+                f"table {self._uri} was created since the schema of source {self._source.source_id} was inferred; "
+                "its columns are the schema now"
+            )
         table = transaction.description()
         check_txns_are_kept(table.properties, self._uri)
         if self._change_table(table):

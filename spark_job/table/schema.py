@@ -8,7 +8,9 @@ from spark_job.expressions.spark_types import spark_struct
 
 
 def columns_of(text: str) -> StructType:
-    """The columns of a schema in DDL. Raises PermanentError."""
+    """The columns of a schema in DDL; none for an empty one, which is not known yet. Raises PermanentError."""
+    if not text:
+        return StructType()
     try:
         return spark_struct(ddl.parse(text))
     except ddl.DdlError as error:

@@ -35,3 +35,5 @@ class TableSource:
     target_file_bytes: int = TARGET_FILE_BYTES
     """Size at which a new data file is started in a partition of the table."""
     evolution: EvolutionRules = FIXED
+    creates_table: bool = False
+    """Whether `schema` is only right for a table that the source's next commit creates."""

@@ -87,6 +87,17 @@ def test_ndjson_requires_a_schema_and_text_refuses_one() -> None:
     assert extra.startswith("f.yaml:8: pipelines.p.sources.s.schema: found a schema with `format: text`")
 
 
+def test_a_schema_may_be_inferred_unless_the_format_has_its_own() -> None:
+    inferred = config(source_lines("uri: s3://landing", "schema: infer", pipeline="    partition_by: [day]\n"))
+    ((_, found),) = inferred.sources()
+    assert found.infers_schema
+    assert found.row_ddl == ""
+    (extra,) = problems(source_lines("uri: s3://landing", "format: binary", "schema: infer"))
+    assert "found a schema with `format: binary`" in extra
+    (named,) = problems(source_lines("uri: s3://landing", "schema: infer", "fields: {id: ID}"))
+    assert "s.fields: names columns, whose types `schema: infer` does not know" in named
+
+
 @pytest.mark.parametrize(
     ("uri", "what"),
     [

@@ -14,6 +14,16 @@ from blizzard.cli import COMMANDS, app, load, main
 from blizzard.cli.setup import Result, _as_json
 from blizzard.cli.source_status import SourceStatus
 from blizzard.cli.versions import versions
+from blizzard.infer.findings import (
+    ColumnFound,
+    DatedFound,
+    FilesLeftOut,
+    Findings,
+    LeftOutField,
+    PipelineFound,
+    RuleFound,
+    SourceFound,
+)
 from tests.unit.documents import ROOT, Fence, calls, fences, first_texts, name_of, section, words
 
 
@@ -54,6 +64,12 @@ def test_every_field_of_setup_json_is_documented() -> None:
 def test_every_option_of_the_job_is_documented() -> None:
     added = {option for call in calls("spark_job") if name_of(call) == "add_argument" for option in first_texts(call)}
     assert option_rows(section("docs/cli.md", "## The job itself")) == added
+
+
+def test_every_field_of_init_json_is_documented() -> None:
+    kinds = (Findings, PipelineFound, SourceFound, RuleFound, ColumnFound, DatedFound, LeftOutField, FilesLeftOut)
+    names = {field.name for kind in kinds for field in fields(kind)} | {"out", "config"}
+    assert names <= words(section("docs/cli.md", "## `blizzard init`"))
 
 
 def test_commands_in_the_documents_exist() -> None:

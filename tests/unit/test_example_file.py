@@ -64,6 +64,11 @@ def test_the_command_makes_a_file_with_every_required_column(tmp_path: Path) -> 
     assert record == {"id": "first", "number": 1, "right": True}
 
 
+def test_any_record_is_an_example_for_an_inferred_schema() -> None:
+    example = example_file(next(config("schema: infer").sources())[1], NOON_TS)
+    assert """{"id": 1}""" in example.command
+
+
 def test_a_file_belongs_to_the_first_source_whose_pattern_it_matches() -> None:
     found = config("format: text, pattern: '*.log'", "format: text, pattern: '*.txt'")
     assert key_for(found, "mine.txt", NOON_TS) == "s1/mine.txt"

@@ -124,6 +124,13 @@ def test_unusual_texts_survive_publishing(word: str) -> None:
     assert next(read_published(text, "config.json").sources()).uri == uri
 
 
+def test_functions_need_no_schema_and_the_job_gets_infer_as_it_is() -> None:
+    text = to_published(parse_config(SMALL.replace("id STRING", "infer"), {"BUCKET": "landing"}))
+    ((_, source),) = parse_config(text, {}).sources()
+    assert source.infers_schema
+    assert [found.id for found in read_published(text, "x").sources()] == ["events:landing"]
+
+
 def test_variables_are_resolved_when_the_configuration_is_published() -> None:
     text = published(SMALL, BUCKET="landing")
     assert next(parse_config(text, {}).sources())[1].uri == "s3://landing/raw/"

@@ -76,7 +76,7 @@ def _suffix(source: Source) -> str | None:
 
 def _line(source: Source) -> str | None:
     """None: no line of text is a file of this format."""
-    columns = parse(source.record_ddl).columns
+    columns = parse(source.record_ddl or "id BIGINT").columns  # of an inferred schema any record is one
     needed = [column for column in columns if not column.nullable] or list(columns[:1])
     example = FILE_FORMATS[source.format].example
     return None if example is None else example({column.name: _value(column) for column in needed})

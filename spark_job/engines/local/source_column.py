@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from blizzard.errors import RetryableError
 from blizzard.log import first_line
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.ranged_file import RangedFile
 from spark_job.engines.local.added_files import AddedFile
-from spark_job.engines.local.ranged_file import RangedFile
 from spark_job.tasks.provenance import SOURCE_TYPE
 
 FIELDS = {field.name: field.type for field in SOURCE_TYPE}

@@ -1,0 +1,116 @@
+"""The options of `csv` that suit a group of files."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.config.format_options import CsvOptions
+from blizzard.config.schema_limits import name_problems
+from spark_job.infer.csv_dialect import Dialect, forms_of
+from spark_job.infer.csv_sample import csv_parts
+from spark_job.infer.heads import Head
+
+_ODD = re.compile(r"[ ,;{}()\n\t=]+")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundOptions:
+    """`options`: those that are not the default. `notes`: what is not certain about them."""
+
+    options: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Sequence[str]) -> FoundOptions:
+    """One for each head."""
+    usual = Counter(_key(dialect) for dialect in dialects).most_common(1)[0][0]
+    dialect = next(one for one in dialects if _key(one) == usual)
+    notes = list[str]()
+    if (others := sum(_key(one) != usual for one in dialects)) > 0:
+        notes.append(f"{others} of {len(heads)} files that were looked at are divided in another way")
+    encoding = _encoding(encodings)
+    options: dict[str, Any] = {
+        "delimiter": dialect.delimiter,
+        "quote": dialect.quote,
+        "escape": dialect.escape,
+        "comment": dialect.comment,
+        "header": dialect.names is not None,
+        "skip_rows": dialect.skip_rows,
+        "encoding": encoding,
+    }
+    if encoding not in ("utf-8", "utf-16", "utf-32"):
+        notes.append(f"the bytes are not UTF-8; {encoding} is a guess")
+    options |= _own_names(dialects, dialect, notes)
+    full = CsvOptions(**options).model_dump(mode="json")
+    parts = [*csv_parts(heads, full)]
+    columns = {
+        name: [value for part in parts for value in part.columns.get(name, ()) if value]
+        for name in dict.fromkeys(name for part in parts for name in part.columns)
+    }
+    forms = forms_of(columns, dialect.delimiter)
+    options |= {
+        "decimal_point": forms.text.decimal_point,
+        "date_format": forms.text.date_format,
+        "timestamp_format": forms.text.timestamp_format,
+        "null_values": ["", *forms.null_words],
+    }
+    if forms.unclear:
+        notes.append(f"dates in {', '.join(forms.unclear)} may be day or month first, so they stay STRING")
+    default = CsvOptions().model_dump(mode="json")
+    found = CsvOptions(**options).model_dump(mode="json")
+    return FoundOptions({name: value for name, value in found.items() if value != default[name]}, tuple(notes))
+
+
+def _key(dialect: Dialect) -> tuple[Any, ...]:
+    return dialect.delimiter, dialect.names is not None, dialect.skip_rows
+
+
+def _encoding(encodings: Sequence[str]) -> str:
+    """ASCII is UTF-8, and any other encoding of single bytes, too."""
+    others = [name for name in encodings if name != "utf-8"]
+    return Counter(others).most_common(1)[0][0] if others else "utf-8"
+
+
+def _own_names(dialects: Sequence[Dialect], dialect: Dialect, notes: list[str]) -> Mapping[str, Any]:
+    """Names for a header with some that no column can have."""
+    names = dialect.names
+    if names is None or not any(map(_is_odd, _twice(names))) or len(set(names)) == 0:
+        return {}
+    odd = [name for name in names if _is_odd(name)]
+    if any(one.names != names for one in dialects):
+        notes.append("a table cannot have the names of some columns, and the files' headers differ: they are left out")
+        return {}
+    shown = ", ".join(map(repr, odd[:3])) if odd else "twice the same"
+    notes.append(
+        f"the names are given here, by position, because a table cannot have names such as {shown}; "
+        "if the order of the columns changes, change it here"
+    )
+    return {"header": _storable(names), "skip_rows": dialect.skip_rows + 1}
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    """The names, with an odd one for each that occurs before."""
+    seen: set[str] = set()
+    found = list[str]()
+    for name in names:
+        found.append(" " if name and name.lower() in seen else name)
+        seen.add(name.lower())
+    return found
+
+
+def _is_odd(name: str) -> bool:
+    return bool(name) and next(name_problems(name, name), None) is not None
+
+
+def _storable(names: Sequence[str]) -> list[str]:
+    found = list[str]()
+    taken: set[str] = set()
+    for at, name in enumerate(names):
+        plain = _ODD.sub("_", name).strip("_") or f"c{at + 1}"
+        while plain.lower() in taken:
+            plain = f"{plain}_{at + 1}"
+        taken.add(plain.lower())
+        found.append(plain)
+    return found

@@ -1,0 +1,201 @@
+"""Looks at a folder or bucket, and finds a configuration for it."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from blizzard.config.format_options import CsvOptions, JsonOptions, XmlOptions
+from blizzard.errors import NotFound
+from blizzard.infer.choice import chosen
+from blizzard.infer.findings import FilesLeftOut, Findings, SourceFound
+from blizzard.infer.groups import Group, grouped, is_hidden
+from blizzard.infer.listing import Listing, list_names
+from blizzard.paths.pattern import Pattern
+from blizzard.storage.base import ObjectStore
+from spark_job.formats.protocol import FileFault
+from spark_job.infer.csv_options import options_of
+from spark_job.infer.datasets import Looked, divided
+from spark_job.infer.describe import Place, pipelines_of
+from spark_job.infer.heads import Head, read_heads, unreadable
+from spark_job.infer.observe import Reading, observe_heads
+from spark_job.infer.sniff import Sniffed, sniff
+
+MAX_GROUPS = 30
+"""Of files with one extension in one folder, each of which gets a share of the files to look into."""
+FIRST_BYTES = 64 << 10
+"""Of each file at least, so that its format can be told."""
+DELTA_LOG = "_delta_log/"
+
+
+class CannotTell(Exception):
+    """Nothing can be proposed; the text is a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`bytes`: decompressed, of all files together."""
+
+    files: int
+    bytes: int
+
+    def of_groups(self, count: int) -> int:
+        """Files of each group."""
+        return max(3, self.files // max(1, count))
+
+
+class Inspection:
+    """`now_ts`: Unix seconds. `tell` is told how far it is: `reading` so many `files` with a `suffix`."""
+
+    def __init__(
+        self, store: ObjectStore, place: Place, budget: Budget, now_ts: float, tell: Callable[..., None]
+    ) -> None:
+        self._store = store
+        self._place = place
+        self._budget = budget
+        self._now_ts = now_ts
+        self._tell = tell
+        self._left_out = list[FilesLeftOut]()
+
+    def findings(self) -> Findings:
+        """Raises CannotTell, and what storage raises."""
+        listing = list_names(self._store, self._now_ts)
+        groups = self._groups(listing)
+        looked = [found for group in groups if (found := self._look_at(group, len(groups))) is not None]
+        if not looked:
+            raise CannotTell(_nothing_readable(self._place.uri, self._left_out))
+        parts = divided(looked)
+        self._left_out += [_left_out(one.group, why) for one, why in parts.left_out]
+        return Findings(
+            uri=self._place.uri,
+            table_uri=self._place.table_uri,
+            files=len(listing.files),
+            bytes=sum(info.size for info in listing.files),
+            is_whole=listing.is_whole,
+            requests=listing.requests,
+            pipelines=[
+                replace(pipeline, sources=[self._warned(source) for source in pipeline.sources])
+                for pipeline in pipelines_of(parts.tables, self._place, self._now_ts, is_whole=listing.is_whole)
+            ],
+            left_out=self._left_out,
+        )
+
+    def _warned(self, source: SourceFound) -> SourceFound:
+        """With a note for each kind of files that its pattern matches although they cannot be read."""
+        pattern, place = Pattern(source.pattern), source.uri.removeprefix(self._place.uri)
+        notes = [
+            f"the pattern also matches files such as {one.example} ({one.why}), which will be dead letters"
+            for one in self._left_out
+            if one.example.startswith(place) and pattern.matches(one.example.removeprefix(place))
+        ]
+        return replace(source, notes=[*source.notes, *notes])
+
+    def _groups(self, listing: Listing) -> Sequence[Group]:
+        if any(info.key.startswith(DELTA_LOG) or f"/{DELTA_LOG}" in info.key for info in listing.files):
+            raise CannotTell(
+                f"{self._place.uri} is a Delta table, or has one inside: it has files in {DELTA_LOG}; name the folder "
+                "where files land"
+            )
+        if not listing.files:
+            raise CannotTell(f"{self._place.uri}: there is no file; upload some, or name the folder that has them")
+        hidden = [info for info in listing.files if is_hidden(info.key)]
+        if hidden:
+            self._left_out.append(FilesLeftOut(len(hidden), hidden[0].key, "hidden: names that begin with _ or ."))
+        groups = grouped(listing.files)
+        for group in groups[MAX_GROUPS:]:
+            self._left_out.append(_left_out(group, f"only the {MAX_GROUPS} largest groups of files were looked at"))
+        return groups[:MAX_GROUPS]
+
+    def _look_at(self, group: Group, groups: int) -> Looked | None:
+        """None if no source can read its files; `left_out` says why."""
+        files = chosen(group.files, self._budget.of_groups(groups))
+        self._tell(reading=len(files), files=len(group.files), suffix=group.suffix)
+        each = max(FIRST_BYTES, self._budget.bytes // max(1, groups * len(files)))
+        heads, faults = list[Head](), dict[str, str]()
+        for info in files:
+            try:
+                heads += read_heads(self._store, info, each)
+            except FileFault as fault:
+                faults[info.key] = unreadable(fault)
+            except NotFound:
+                continue
+        sniffed = [(head, sniff(head)) for head in heads]
+        known = [(head, found) for head, found in sniffed if found.format is not None]
+        if not known:
+            what = next((found.what for _, found in sniffed), next(iter(faults.values()), "empty"))
+            self._left_out.append(_left_out(group, what))
+            return None
+        looked = self._read(group, known)
+        looked.sample.faults |= faults
+        if others := [head.info.key for head, found in sniffed if found.format is None]:
+            looked.notes.append(f"{len(others)} of {len(heads)} files are of another kind, such as {others[0]}")
+        return looked
+
+    def _read(self, group: Group, known: Sequence[tuple[Head, Sniffed]]) -> Looked:
+        kinds = Counter(_kind(found) for _, found in known)
+        usual = _joined_kind(kinds)
+        same = [(head, found) for head, found in known if _kind(found) in usual]
+        name = "json" if len(usual) > 1 else next(iter(usual))
+        heads = [head for head, _ in same]
+        notes = list[str]()
+        if len(same) < len(known):
+            notes.append(f"{len(known) - len(same)} of {len(known)} files seem to be of another format than {name}")
+        options, full = _options(name, same, notes)
+        compression = _compression(group, heads, notes)
+        reading = Reading(name, full, compression)
+        return Looked(group, reading, options, observe_heads(self._store, heads, reading), notes)
+
+
+def _kind(found: Sniffed) -> str:
+    return str(found.format)
+
+
+def _joined_kind(kinds: Counter[str]) -> set[str]:
+    """The most frequent format. Objects one a line, and arrays of them, are both read as `json`."""
+    if {*kinds} >= {"ndjson", "json"}:
+        return {"ndjson", "json"}
+    return {kinds.most_common(1)[0][0]}
+
+
+def _options(
+    name: str, same: Sequence[tuple[Head, Sniffed]], notes: list[str]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those that are not the default, and all."""
+    match name:
+        case "csv":
+            known = [(head, found, found.dialect) for head, found in same if found.dialect is not None]
+            found = options_of(
+                [head for head, _, _ in known],
+                [dialect for _, _, dialect in known],
+                [str(one.options["encoding"]) for _, one, _ in known],
+            )
+            notes += found.notes
+            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json")
+        case "json":
+            paths = Counter(str(found.options["records"]) for _, found in same if "records" in found.options)
+            path = paths.most_common(1)[0][0] if paths else None
+            return ({} if path is None else {"records": path}), JsonOptions(records=path).model_dump(mode="json")
+        case "xml":
+            tags = Counter(str(found.options["row_tag"]) for _, found in same)
+            tag = tags.most_common(1)[0][0]
+            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json")
+    return {}, {}
+
+
+def _compression(group: Group, heads: Sequence[Head], notes: list[str]) -> str:
+    """`auto` if the extensions are right."""
+    wrong = [head for head in heads if not head.by_extension]
+    if not wrong:
+        return "auto"
+    usual = Counter(head.compression for head in heads).most_common(1)[0][0]
+    notes.append(f"the extension says another compression than the content of {len(wrong)} of {len(heads)} files")
+    return usual
+
+
+def _left_out(group: Group, why: str) -> FilesLeftOut:
+    return FilesLeftOut(len(group.files), min(info.key for info in group.files), why)
+
+
+def _nothing_readable(uri: str, left_out: Sequence[FilesLeftOut]) -> str:
+    shown = "; ".join(f"{one.example}: {one.why}" for one in left_out[:3])
+    return f"{uri}: no file has a format that Blizzard reads ({shown})"

@@ -1,0 +1,35 @@
+"""The process that looks at files for `blizzard init`: JSON lines say how far it is, and the last one what it found."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from blizzard.environment import variables
+from blizzard.errors import BlizzardError, BucketMissing
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.infer.describe import Place
+from spark_job.infer.inspect import Budget, CannotTell, Inspection
+
+
+def main(request: str) -> None:
+    """`request`: JSON with `uri`, which ends in `/`, `table_uri`, `sample_files` and `sample_bytes`."""
+    wanted: Mapping[str, Any] = json.loads(request)
+    try:
+        store = open_store(wanted["uri"], S3Settings.from_environment(variables()))
+        budget = Budget(wanted["sample_files"], wanted["sample_bytes"])
+        place = Place(wanted["uri"], wanted["table_uri"])
+        tell(found=Inspection(store, place, budget, time.time(), tell).findings().as_json())
+    except CannotTell as error:
+        tell(cannot_tell=str(error))
+    except BucketMissing as error:
+        tell(cannot_tell=f"{wanted['uri']}: there is no such bucket or folder ({error})")
+    except BlizzardError as error:
+        tell(cannot_tell=f"{wanted['uri']}: {error}")
+
+
+def tell(**what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,95 @@
+"""Which format a file has, by its content."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from spark_job.infer.csv_dialect import Dialect, dialect_of
+from spark_job.infer.heads import Head
+from spark_job.infer.json_values import document_values, line_values, records_path
+from spark_job.infer.texts import encoding_of, whole_lines
+from spark_job.infer.xml_sample import row_tag_of
+
+_READ: Mapping[bytes, str] = {b"PAR1": "parquet", b"Obj\x01": "avro", b"ORC": "orc"}
+_KNOWN: Mapping[bytes, str] = {
+    b"PK\x03\x04": "an Office document, or a zip by another name",
+    b"%PDF": "PDF",
+    b"\x89PNG": "an image",
+    b"\xff\xd8\xff": "an image",
+    b"GIF8": "an image",
+    b"SQLite format 3": "an SQLite database",
+    b"\x89HDF": "HDF5",
+    b"\x7fELF": "a program",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a rar archive",
+    b"ARROW1": "an Arrow file",
+}
+_TAR_MARK, _TAR_AT = b"ustar", 257
+_MAX_BROKEN = 0.2
+"""Share of lines that may be broken in a file of ndjson."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sniffed:
+    """`format`: one that Blizzard reads; None: it is `what`. `options`: those that the content shows. `dialect`: of
+    CSV."""
+
+    format: str | None
+    what: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    dialect: Dialect | None = None
+
+
+def sniff(head: Head) -> Sniffed:
+    data = head.data
+    for mark, name in _READ.items():
+        if data.startswith(mark):
+            return Sniffed(name)
+    what = next((name for mark, name in _KNOWN.items() if data.startswith(mark)), None)
+    if what is None and data[_TAR_AT : _TAR_AT + len(_TAR_MARK)] == _TAR_MARK:
+        what = "a tar archive"
+    if what is not None:
+        return Sniffed(None, what)
+    if not data.strip():
+        return Sniffed(None, "an empty file")
+    encoding = encoding_of(data)
+    if encoding is None:
+        return Sniffed("binary", "bytes that are no text")
+    text = whole_lines(data, encoding, is_whole=head.is_whole)
+    assert text is not None
+    return _text(head, text, encoding)
+
+
+def _text(head: Head, text: str, encoding: str) -> Sniffed:
+    begin = text.lstrip()[:1]
+    if text.lstrip()[:14].lower().startswith(("<!doctype html", "<html")):
+        return Sniffed(None, "a page of HTML")
+    if begin in ("{", "[") and encoding == "utf-8" and (found := _json(head)) is not None:
+        return found
+    if begin == "<" and (tag := row_tag_of(head.data)) is not None:
+        return Sniffed("xml", options={"row_tag": tag})
+    if (dialect := dialect_of(text, sure=_is_csv_by_name(head))) is not None:
+        return Sniffed("csv", options={"encoding": encoding}, dialect=dialect)
+    if encoding == "utf-8":
+        return Sniffed("text")
+    return Sniffed(None, f"text in {encoding}; in other encodings than UTF-8 only CSV and XML are read")
+
+
+def _is_csv_by_name(head: Head) -> bool:
+    return any(suffix.lower() in (".csv", ".tsv", ".psv") for suffix in PurePosixPath(head.name).suffixes)
+
+
+def _json(head: Head) -> Sniffed | None:
+    lines = line_values(head.data, is_whole=head.is_whole)
+    objects = [value for value in lines.values if isinstance(value, dict)]
+    others = len(lines.values) - len(objects) + lines.broken
+    if len(objects) > 1 and others <= _MAX_BROKEN * len(objects):
+        return Sniffed("ndjson")
+    documents = document_values(head.data, is_whole=head.is_whole).values
+    if len(documents) == 1 and (path := records_path(documents[0])) is not None:
+        return Sniffed("json", options={"records": ".".join(path)})
+    if len(objects) == 1 and not others:
+        return Sniffed("ndjson")
+    records = [one for value in documents for one in (value if isinstance(value, list) else [value])]
+    return Sniffed("json") if records and all(isinstance(one, dict) for one in records) else None

@@ -1,0 +1,195 @@
+"""`blizzard init` as a user runs it: what it writes ingests every record, and where it cannot tell it says why."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from blizzard.cli import main
+from blizzard.infer.findings import Findings
+from blizzard.infer.listing import MAX_REQUESTS
+from tests.contract.landings import LANDINGS, Landing
+
+pytestmark = pytest.mark.usefixtures("signals_as_before")
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def init(uri: str = "landing", *options: str) -> int:
+    return main(["init", uri, "--table-uri", "lake/t", *options])
+
+
+def type_text(kind: Any) -> str:
+    """As Spark prints it."""
+    if isinstance(kind, dict):
+        match kind["type"]:
+            case "array":
+                return f"array<{type_text(kind['elementType'])}>"
+            case "struct":
+                fields = ",".join(f"{field['name']}:{type_text(field['type'])}" for field in kind["fields"])
+                return f"struct<{fields}>"
+    return {"long": "bigint", "integer": "int"}.get(kind, kind)
+
+
+@pytest.mark.parametrize("make", LANDINGS.values(), ids=LANDINGS)
+def test_the_configuration_ingests_every_record(make: Callable[[Path], Landing], tmp_path: Path, capfd: Out) -> None:
+    wanted = make(tmp_path / "landing")
+    assert init() == 0, capfd.readouterr().err
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert [line for line in wanted.source if line not in text] == [], text
+    assert main(["validate", "pipelines.yaml"]) == 0
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    table = DeltaTable("lake/t")
+    types = {field["name"]: type_text(field["type"]) for field in json.loads(table.schema().to_json())["fields"]}
+    assert {name: types.get(name) for name in wanted.types} == wanted.types
+    rows = table.to_pyarrow_table()
+    assert rows.num_rows == wanted.rows
+    for column, values in wanted.values.items():
+        assert {*rows.column(column).to_pylist()} == values
+    assert not [*Path("lake").glob("**/dead_letters/*")]
+
+
+def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: Path, capfd: Out) -> None:
+    LANDINGS["mixed_junk"](tmp_path / "landing")
+    assert init() == 0
+    shown = capfd.readouterr()
+    assert shown.err.startswith(f"looking at landing: at most {MAX_REQUESTS} LIST requests, and about 60 files")
+    assert "t:landing: 2 files of ndjson and csv in file://" in shown.out
+    assert "not read: 1 files, such as logo.png: an image" in shown.out
+    assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
+
+
+def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    (folder / "a.ndjson").write_text('{"name": "secret-of-somebody", "n": 1}\n{"name": 7, "n": "other-secret"}\n')
+    assert init() == 0
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert "secret" not in text
+    assert "in 2 of 2 records; found STRING 1, BIGINT 1" in text
+    assert "# `name` has values of several types; a run needs Spark, and so Java, for them" in text
+
+
+def test_what_folders_say_is_no_column_if_no_table_could_have_it(tmp_path: Path) -> None:
+    folder = tmp_path / "landing" / "id=5" / "_day=1" / "a b=2"
+    folder.mkdir(parents=True)
+    (folder / "a.ndjson").write_text('{"id": 1}\n{"id": 2}\n')
+    assert init() == 0
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert "partition_columns" not in text
+    assert "# `id` is in the folders and in the records; that of the records is taken" in text
+    assert "# `a b` of the folders is no column" in text
+
+
+def test_folders_of_different_records_become_tables_of_their_own(tmp_path: Path, capfd: Out) -> None:
+    for place, record in (("users", {"user": 1, "mail": "x"}), ("clicks", {"at": 5, "page": "y"})):
+        (tmp_path / "landing" / place).mkdir(parents=True)
+        (tmp_path / "landing" / place / "a.ndjson").write_text(json.dumps(record))
+    assert init() == 0
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    assert DeltaTable("lake/t/users").to_pyarrow_table().column("mail").to_pylist() == ["x"]
+    assert DeltaTable("lake/t/clicks").to_pyarrow_table().column("page").to_pylist() == ["y"]
+
+
+def test_folders_of_the_same_records_become_one_source(tmp_path: Path) -> None:
+    for place in ("north", "south"):
+        (tmp_path / "landing" / place).mkdir(parents=True)
+        (tmp_path / "landing" / place / "a.ndjson").write_text('{"id": 1, "name": "x"}')
+    assert init() == 0
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert text.count("uri: file://") == 2
+    assert f"uri: file://{tmp_path}/landing/\n" in text
+
+
+def test_files_without_an_extension_are_told_apart_from_what_their_pattern_matches(tmp_path: Path) -> None:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    (folder / "events-1").write_text('{"id": 1}\n{"id": 2}\n')
+    (folder / "logo.png").write_bytes(b"\x89PNG\r\n")
+    assert init() == 0
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert 'pattern: "**/[!._]*"' in text
+    assert "# the pattern also matches files such as logo.png (an image), which will be dead letters" in text
+
+
+def test_json_is_what_the_documentation_says(tmp_path: Path, capfd: Out) -> None:
+    LANDINGS["parquet_exports"](tmp_path / "landing")
+    assert init("landing", "--json", "--out", "other.yaml") == 0
+    found = json.loads(capfd.readouterr().out)
+    assert found.pop("config") == Path("other.yaml").read_text()
+    assert found.pop("out") == "other.yaml"
+    findings = Findings.of_json(found)
+    (source,) = findings.pipelines[0].sources
+    assert (source.files, source.records, dict(source.partition_columns)) == (
+        3,
+        150,
+        {"year": "int", "month": "int", "day": "int"},
+    )
+
+
+def test_the_configuration_goes_to_standard_output(tmp_path: Path, capfd: Out) -> None:
+    LANDINGS["taxi_trips"](tmp_path / "landing")
+    assert init("landing", "--out", "-") == 0
+    shown = capfd.readouterr()
+    assert shown.out.startswith("# Written by `blizzard init`")
+    assert "VendorID" in shown.err
+    assert not Path("pipelines.yaml").exists()
+
+
+class TestWhereItCannotTell:
+    def refused(self, capfd: Out, uri: str = "landing", *options: str) -> str:
+        assert init(uri, *options) == 2
+        assert not Path("lake").exists()
+        return capfd.readouterr().err.splitlines()[-1]
+
+    def test_there_is_no_such_folder(self, capfd: Out) -> None:
+        assert "there is no such bucket or folder" in self.refused(capfd)
+
+    def test_there_is_no_file(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir()
+        assert "there is no file; upload some, or name the folder that has them" in self.refused(capfd)
+
+    def test_there_are_only_files_that_nobody_reads(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir()
+        (tmp_path / "landing" / "a.zip").write_bytes(b"PK\x03\x04rest")
+        (tmp_path / "landing" / "b.gz").write_bytes(b"\x1f\x8bbroken")
+        said = self.refused(capfd)
+        assert "no file has a format that Blizzard reads" in said
+        assert "a.zip: does not decompress: not a valid zip" in said
+        assert "b.gz: does not decompress" in said
+
+    def test_it_is_a_table(self, tmp_path: Path, capfd: Out) -> None:
+        log = tmp_path / "landing" / "_delta_log"
+        log.mkdir(parents=True)
+        (log / "00000000000000000000.json").write_text("{}")
+        assert "is a Delta table, or has one inside" in self.refused(capfd)
+
+    def test_the_file_exists(self, tmp_path: Path, capfd: Out) -> None:
+        LANDINGS["taxi_trips"](tmp_path / "landing")
+        (tmp_path / "pipelines.yaml").write_text("mine")
+        assert "--out pipelines.yaml: the file exists; move it away" in self.refused(capfd)
+        assert (tmp_path / "pipelines.yaml").read_text() == "mine"
+
+    def test_the_table_is_inside_the_landing_folder(self, tmp_path: Path, capfd: Out) -> None:
+        LANDINGS["taxi_trips"](tmp_path / "lake")
+        assert main(["init", "lake", "--table-uri", "lake/t"]) == 2
+        assert "the table's own files would be ingested" in capfd.readouterr().err
+        assert not (tmp_path / "pipelines.yaml").exists()
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+    def test_access_is_denied(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir(mode=0)
+        assert "denied" in self.refused(capfd)
+
+    @pytest.mark.parametrize(("uri", "what"), [("gs://b/x", "URI: found 'gs://b/x'"), ("s3://A", "as the bucket")])
+    def test_the_place_cannot_be_one(self, capfd: Out, uri: str, what: str) -> None:
+        assert what in self.refused(capfd, uri)

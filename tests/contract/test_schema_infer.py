@@ -1,0 +1,295 @@
+"""`schema: infer` with the local engine: the first batch decides on the table's columns, and the table on all later
+ones."""
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, Schema
+
+from blizzard.config.load import parse_config
+from blizzard.errors import PermanentError
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.local.engine import LocalEngine
+from spark_job.wiring import SourceJob, source_job
+
+Events = list[dict[str, Any]]
+
+
+class Lake:
+    """A landing folder and a table; `events` is what the jobs logged."""
+
+    def __init__(self, folder: Path) -> None:
+        self.landing, self.table = folder / "landing", folder / "lake" / "t"
+        self.landing.mkdir(parents=True)
+        self.name = folder.name
+        self.events: Events = []
+        self.on_event: Callable[[str], None] = lambda event: None
+        self._engines: list[LocalEngine] = []
+
+    def land(self, name: str, *records: dict[str, Any]) -> None:
+        self.land_bytes(name, b"".join(json.dumps(record).encode() + b"\n" for record in records))
+
+    def land_bytes(self, name: str, data: bytes) -> None:
+        file = self.landing / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(data)
+
+    def job(self, source: str = "schema: infer", pipeline: str = "") -> SourceJob:
+        text = f"""
+            pipelines:
+              p_{self.name}:
+                table_uri: {self.table}
+                {pipeline}
+                sources: {{{self.name}: {{uri: {self.landing}, settle_delay_secs: 0, {source}}}}}
+        """
+        (found,) = parse_config(text, {}, folder="/").sources()
+        engine = LocalEngine(S3Settings(), dict, self._note, cores=1)
+        self._engines.append(engine)
+        return source_job(*found, engine=engine, s3=S3Settings(), log=self._note)
+
+    def run(self, source: str = "schema: infer", pipeline: str = "") -> None:
+        """A new process's worth: nothing is known but what is stored."""
+        drain(self.job(source, pipeline))
+
+    def _note(self, event: str, /, **fields: object) -> None:
+        self.events.append({"event": event, **fields})
+        self.on_event(event)
+
+    def named(self, event: str) -> Events:
+        return [one for one in self.events if one["event"] == event]
+
+    def columns(self) -> dict[str, str]:
+        schema: Schema = DeltaTable(self.table).schema()
+        return {field.name: str(field.type) for field in schema.fields if field.name != "_source"}
+
+    def rows(self, column: str = "id") -> list[Any]:
+        return sorted(DeltaTable(self.table).to_pyarrow_table().column(column).to_pylist(), key=str)
+
+    def letters(self) -> list[Path]:
+        return [*self.table.glob("_blizzard/*/dead_letters/*/records-*")]
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
+
+
+def drain(job: SourceJob) -> None:
+    job.sweep(late=True, record_if_empty=False)
+    job.ingest.drain()
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    found = Lake(tmp_path / "s")
+    yield found
+    found.close()
+
+
+def test_the_first_batch_decides_and_the_log_says_what_it_chose(lake: Lake) -> None:
+    lake.land("a.ndjson", {"id": 1, "at": "2026-11-21T10:00:00Z"}, {"id": 2, "n": {"x": None}})
+    lake.land("b.ndjson", {"id": 3, "n": {"x": 1.5}, "bad name": 1})
+    lake.run()
+    assert list(lake.columns()) == ["id", "at", "n"]
+    assert lake.rows() == [1, 2, 3]
+    (said,) = lake.named("schema_inferred")
+    assert said["schema"] == "id BIGINT, at TIMESTAMP, n STRUCT<x: DOUBLE>"
+    assert (said["files"], said["records"]) == (2, 3)
+    assert said["left_out"] == ["column `bad name` has ' ' in its name, which Delta cannot store; rename it"]
+
+
+def test_later_runs_use_the_columns_of_the_table(lake: Lake) -> None:
+    lake.land("a.ndjson", {"id": 1})
+    lake.run()
+    lake.land("b.ndjson", {"id": 2, "more": "x"}, {"id": "text"})
+    lake.run()
+    assert list(lake.columns()) == ["id"]
+    assert lake.rows() == [1, 2]
+    assert len(lake.named("schema_inferred")) == 1
+    assert [field["name"] for one in lake.named("unknown_fields") for field in one["fields"]] == ["more"]
+    assert len(lake.letters()) == 1
+
+
+def test_a_process_that_goes_on_uses_what_it_inferred(lake: Lake) -> None:
+    job = lake.job()
+    lake.land("a.ndjson", {"id": 1})
+    drain(job)
+    lake.land("b.ndjson", {"id": 2})
+    drain(job)
+    assert lake.rows() == [1, 2]
+    assert len(lake.named("schema_inferred")) == 1
+    assert not lake.named("race_lost") + lake.named("retrying")
+
+
+def test_nothing_is_inferred_and_no_table_is_made_without_a_file(lake: Lake) -> None:
+    lake.run()
+    assert not lake.table.joinpath("_delta_log").exists()
+    assert not lake.named("schema_inferred")
+
+
+def test_a_table_without_columns_gets_those_of_the_first_batch(lake: Lake) -> None:
+    """Many empty sweeps are committed, so that their segments can be deleted; the table then has `_source` alone."""
+    job = lake.job()
+    for _ in range(12):
+        job.sweep(late=True, record_if_empty=True)
+    job.ingest.drain()
+    assert lake.columns() == {}
+    assert not lake.named("schema_inferred")
+    lake.land("b.ndjson", {"id": 1})
+    lake.run()
+    assert lake.rows() == [1]
+
+
+def test_without_a_record_the_source_fails_with_a_sentence_and_goes_on_with_the_next_good_file(lake: Lake) -> None:
+    lake.land_bytes("a.ndjson.gz", b"no gzip")
+    lake.land_bytes("b.ndjson", b"\n")
+    with pytest.raises(PermanentError, match="none of the 2 files of its first batch holds a record") as failed:
+        lake.run()
+    assert "a.ndjson.gz: does not decompress" in str(failed.value)
+    assert not lake.table.joinpath("_delta_log").exists()
+    lake.land("c.ndjson", {"id": 1})
+    lake.run()
+    assert lake.rows() == [1]
+    assert [event["path"] for event in lake.named("file_dead_lettered")] == ["a.ndjson.gz"]
+
+
+@pytest.mark.parametrize("when", ["schema_inferred", "batch_read"])
+def test_a_job_that_lost_the_race_takes_the_columns_of_the_winner(lake: Lake, when: str) -> None:
+    """Both infer, from other files. The loser must neither add its columns nor a row."""
+    lake.land("a.ndjson", {"id": 1, "ours": 1})
+    ours, theirs = lake.job(), lake.job()
+
+    def overtake(event: str) -> None:
+        if event == when:
+            lake.on_event = lambda event: None
+            lake.land("b.ndjson", {"id": 2.5, "theirs": True})
+            drain(theirs)
+
+    lake.on_event = overtake
+    drain(ours)
+    assert len(lake.named("schema_inferred")) == 2
+    assert len(lake.named("retrying")) == 1
+    assert lake.columns() == {
+        "id": 'PrimitiveType("double")',
+        "ours": 'PrimitiveType("long")',
+        "theirs": 'PrimitiveType("boolean")',
+    }
+    assert lake.rows() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize("when", ["schema_inferred", "batch_read", "batch_committed"])
+def test_a_run_after_a_crash_ends_with_each_record_once(lake: Lake, when: str) -> None:
+    lake.land("a.ndjson", {"id": 1}, {"id": 2, "more": True})
+
+    def crash(event: str) -> None:
+        if event == when:
+            lake.on_event = lambda event: None
+            raise SystemExit(when)
+
+    lake.on_event = crash
+    with pytest.raises(SystemExit):
+        lake.run()
+    assert lake.table.joinpath("_delta_log").exists() == (when == "batch_committed")
+    lake.land("b.ndjson", {"id": 3})
+    lake.run()
+    assert list(lake.columns()) == ["id", "more"]
+    assert lake.rows() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("when", ["schema_inferred", "batch_read"])
+def test_another_source_that_makes_the_table_first_decides_on_its_columns(lake: Lake, when: str) -> None:
+    lake.land("a.ndjson", {"id": 1, "ours": 1})
+    ours = lake.job()
+    elsewhere = Lake(lake.landing.parent / "elsewhere")
+    elsewhere.table = lake.table
+    elsewhere.land("b.ndjson", {"id": 2})
+
+    def overtake(event: str) -> None:
+        if event == when:
+            lake.on_event = lambda event: None
+            elsewhere.run('schema: "id BIGINT, other STRING"')
+
+    lake.on_event = overtake
+    drain(ours)
+    assert list(lake.columns()) == ["id", "other"]
+    assert lake.rows() == [1, 2]
+    elsewhere.close()
+
+
+def test_the_columns_of_a_table_that_exists_are_the_schema(lake: Lake) -> None:
+    lake.land("a.ndjson", {"id": 1, "note": None})
+    lake.run('schema: "id BIGINT, note STRING, day DATE"')
+    lake.land("b.ndjson", {"id": 2, "day": "2026-11-21", "more": 1})
+    lake.run()
+    assert list(lake.columns()) == ["id", "note", "day"]
+    assert lake.rows() == [1, 2]
+    assert not lake.named("schema_inferred")
+
+
+def test_columns_of_folders_are_none_of_the_records(lake: Lake) -> None:
+    lake.land("day=2026-11-21/a.ndjson", {"id": 1, "day": "monday"})
+    lake.run("schema: infer, partition_columns: {day: date}", "partition_by: [day]")
+    lake.land("day=2026-11-22/b.ndjson", {"id": 2})
+    lake.run("schema: infer, partition_columns: {day: date}", "partition_by: [day]")
+    assert lake.columns() == {"id": 'PrimitiveType("long")', "day": 'PrimitiveType("date")'}
+    assert [str(day) for day in lake.rows("day")] == ["2026-11-21", "2026-11-22"]
+    (said,) = lake.named("schema_inferred")
+    assert said["left_out"] == ["column `day` is in `partition_columns`; the field of the records is not read"]
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [("city", "has `city`, which none of the records has"), ("place", "whose type was inferred as STRUCT<x: BIGINT>")],
+)
+def test_a_table_that_cannot_be_partitioned_is_not_made(lake: Lake, column: str, what: str) -> None:
+    lake.land("a.ndjson", {"id": 1, "place": {"x": 1}})
+    with pytest.raises(PermanentError, match=what):
+        lake.run(pipeline=f"partition_by: [{column}]")
+    assert not lake.table.joinpath("_delta_log").exists()
+
+
+def test_what_the_sample_did_not_show_is_rescued_or_added(lake: Lake) -> None:
+    lake.land("a.ndjson", {"id": 1})
+    lake.run("schema: infer, misfits: rescue")
+    assert list(lake.columns()) == ["id", "_rescued"]
+    lake.land("b.ndjson", {"id": "x"})
+    lake.run("schema: infer, misfits: rescue")
+    assert lake.rows("_rescued") == [None, '{"id":"x"}']
+    lake.land("c.ndjson", {"id": 2, "more": 1.5})
+    lake.run("schema: infer, new_fields: add")
+    assert lake.rows("more") == [1.5, None, None]
+    lake.land("d.ndjson", {"id": 3, "more": 2})
+    lake.run()
+    assert lake.rows("more") == [1.5, 2.0, None, None]
+    assert len(lake.named("schema_inferred")) == 1
+
+
+def test_files_are_read_as_the_source_says(lake: Lake) -> None:
+    lake.land_bytes("a.txt", gzip.compress(b"id;zip;price\n1;10115;2,5\n"))
+    lake.run('format: csv, compression: gzip, schema: infer, csv: {delimiter: ";", decimal_point: ","}')
+    assert lake.columns() == {
+        "id": 'PrimitiveType("long")',
+        "zip": 'PrimitiveType("string")',
+        "price": 'PrimitiveType("double")',
+    }
+    assert lake.rows("price") == [2.5]
+
+
+def test_each_rule_of_mixed_files_is_looked_at(lake: Lake) -> None:
+    lake.land("a.ndjson", {"id": 1, "name": "x"})
+    lake.land_bytes("b.csv", b"id,size\n2,1.5\n")
+    lake.run('format: mixed, schema: infer, mixed: [{pattern: "*.csv", format: csv}, {pattern: "**", format: ndjson}]')
+    assert list(lake.columns()) == ["id", "name", "size"]
+    assert lake.rows() == [1, 2]
+    assert not lake.letters()
+
+
+def test_a_table_whose_columns_the_format_cannot_hold_is_refused_before_anything_is_read(lake: Lake) -> None:
+    lake.land("a.ndjson", {"id": 1, "n": {"x": 1}})
+    lake.run()
+    lake.land_bytes("b.csv", b"id\n2\n")
+    with pytest.raises(PermanentError, match=r"cannot read all columns of table .*column `n` is nested"):
+        lake.run("format: csv, pattern: '*.csv', schema: infer")
