@@ -23,11 +23,11 @@ from blizzard.errors import StorageUnavailable
 from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.paths.pattern import Pattern
+from blizzard.prices.price_list import read_prices
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from functions.collector.composition import Collector, Setup
 from functions.runtime import ReloadingConfig
-from infra.prices.price_list import read_prices
 
 BATCH_EVENTS = 3_000
 """About the number of events that fit into the 6 MB of one invocation."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.result import Result, Table
 from benchmarks.stats import Spread, number
-from infra.prices.price_list import read_prices
+from blizzard.prices.price_list import read_prices
 
 FILES = 1_000_000
 PRICES = read_prices()

@@ -107,7 +107,7 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
 def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
     options: Mapping[str, str] = {}
     if uri.startswith("s3"):
-        from spark_job.engines.local.storage_options import storage_options
+        from blizzard.table.storage_options import storage_options
 
         options = storage_options(s3)
     try:

@@ -138,7 +138,7 @@ def _storage_options(config: Config, s3: S3Settings) -> Mapping[str, str]:
     """deltalake's, for the tables of the configuration. Importing botocore takes a tenth of a second."""
     if not any(pipeline.table_uri.startswith("s3") for pipeline in config.pipelines.values()):
         return {}
-    from spark_job.engines.local.storage_options import storage_options
+    from blizzard.table.storage_options import storage_options
 
     return storage_options(s3)
 

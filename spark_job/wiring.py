@@ -19,6 +19,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.report import SweepReport
+from blizzard.sweep.rules import LOCAL_OVERLAP_SECS
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from spark_job.formats.protocol import Limits
 from spark_job.infer.late_schema import LateReader, LateSchema, WarmTable
@@ -37,9 +38,6 @@ from spark_job.table.table_source import TableSource
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.reader import BatchReader, BatchRows
 from spark_job.tasks.task_reader import ReadSettings
-
-LOCAL_OVERLAP_SECS = 5.0
-"""The change time of a local file is never earlier than its arrival, so a late sweep need not look back a day."""
 
 LOCAL_POLL_SECS = 0.1
 """Listing a local folder costs next to nothing, a LIST of S3 money."""

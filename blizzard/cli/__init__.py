@@ -19,6 +19,10 @@ from blizzard.log import one_line
 COMMANDS: Mapping[str, str] = {
     "init": "Look at a bucket or folder, and write a configuration for it.",
     "run": "Sweep and ingest on this machine.",
+    "audit": "Account for every object of the sources, and every row.",
+    "files": "Show the life of files, or why they are not in.",
+    "letters": "Show what was not ingested, and why.",
+    "plan": "Show what the next runs would read, commit and cost.",
     "status": "Show each source's watermark, backlog and last commit.",
     "doctor": "Find what is wrong, and say what to do.",
     "resume": "Let the dispatcher start runs again after failures.",

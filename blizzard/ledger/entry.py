@@ -61,7 +61,7 @@ def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     sequence = receipt.sequence
     return [
         LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(finished, begins, error))
-        for path, etag, size, rows, rejected, event_ts, error, finished, begins in receipt.lines
+        for path, etag, size, rows, rejected, event_ts, error, finished, begins, _ in receipt.lines
     ]
 
 

@@ -124,6 +124,17 @@ class Ledger:
         recent = sorted(entry for path, entry in self._recent_entries.items() if path.startswith(prefix))
         return merge_sorted(recent, *(scan_run(run, prefix) for run in self.runs))
 
+    def between(self, after: str, through: str | None, *more: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
+        """The files whose path is above `after` and not above `through` (None: to the end), in the order of a listing.
+        `more`: sorted entries of these files that the ledger lacks. Raises RunUnreadable."""
+
+        def is_within(path: str) -> bool:
+            return path > after and (through is None or path <= through)
+
+        recent = sorted(entry for path, entry in self._recent_entries.items() if is_within(path))
+        runs = (_scan_between(run, after, through) for run in self.runs)
+        return (entry for entry in merge_sorted(recent, *runs, *more) if is_within(entry.path))
+
     def since(self, sequence: int) -> Iterator[LedgerEntry]:
         """The files that commits after `sequence` settled, in the order of a listing, with what these commits and those
         of the same runs say of them. Reads only runs that have such commits. Raises RunUnreadable."""
@@ -161,6 +172,11 @@ def scan_run(run: Run, prefix: str = "") -> Iterator[LedgerEntry]:
             if not entry.path.startswith(prefix):
                 return
             yield entry
+
+
+def _scan_between(run: Run, after: str, through: str | None) -> Iterator[LedgerEntry]:
+    with _naming(run.ref):
+        yield from run.scan(after, through)
 
 
 @contextmanager

@@ -92,10 +92,12 @@ class Run:
         block = decode_block(data)
         return filter(None, map(block.find, paths))
 
-    def scan(self, start: str = "") -> Iterator[LedgerEntry]:
-        """The entries from `start` (inclusive) on, sorted, with one request for about a megabyte."""
+    def scan(self, start: str = "", through: str | None = None) -> Iterator[LedgerEntry]:
+        """The entries from `start` (inclusive) on, sorted, with one request for about a megabyte. No block is read that
+        begins above `through`, but of its last block there may be entries above it (None: all are read)."""
         first = max(0, self.index.block_of(start))
-        for numbers in self.reads(range(first, len(self.index.starts))):
+        end = len(self.index.starts) if through is None else self.index.block_of(through) + 1
+        for numbers in self.reads(range(first, end)):
             for _, data in self.read(numbers):
                 yield from (entry for entry in decode_block(data) if entry.path >= start)
 

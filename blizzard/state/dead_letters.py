@@ -7,19 +7,25 @@ import base64
 import hashlib
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
 
+from blizzard.errors import NotFound
+from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 
 RECORDS_PER_OBJECT = 10_000
 BYTES_PER_OBJECT = 8 << 20
 _READABLE_CHARACTERS = 60
+_FETCHED_AHEAD = 16
+"""Objects of dead letters in memory, of at most BYTES_PER_OBJECT each; most have a few hundred bytes."""
 _FILE_LETTERS_PER_SLOT = 4
 """This many objects with a single dead letter of a file may be written concurrently instead of one object of
 records."""
@@ -109,11 +115,40 @@ class DeadLetters:
         """How many versions of files have dead letters."""
         return sum(1 for _ in self._store.list_folders(self._folder))
 
-    def letters(self) -> Iterator[dict[str, Any]]:
-        """All dead letters, as stored."""
-        for info in self._store.list(self._folder):
-            for line in self._store.get(info.key).splitlines():
-                yield json.loads(line)
+    def has_file(self, path: str, etag: str) -> bool:
+        """Whether this version of the file has any."""
+        return any(True for _ in self._store.list(self.dead_letter_folder(path, etag)))
+
+    def letters(self, *, since_ts: float = 0.0, unreadable: list[str] | None = None) -> Iterator[dict[str, Any]]:
+        """All dead letters, as stored, without objects that were last written before `since_ts`. Some objects are
+        fetched ahead. Lines that cannot be read are described in `unreadable`; without it they raise ValueError."""
+        recent = (info.key for info in self._store.list(self._folder) if info.modified_ts >= since_ts)
+        for key, data in self._fetched(recent):
+            for number, line in enumerate(data.splitlines()):
+                try:
+                    yield json_fields.mapping(json.loads(line))
+                except json_fields.MALFORMED as error:
+                    if unreadable is None:
+                        raise
+                    unreadable.append(f"{key}, line {number + 1}: {error}")
+
+    def _fetched(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """In order. An object that is gone by then has none."""
+        waiting: deque[tuple[str, Future[bytes]]] = deque()
+        with ThreadPoolExecutor(_FETCHED_AHEAD, thread_name_prefix="letters") as threads:
+            for key in keys:
+                waiting.append((key, threads.submit(self._get, key)))
+                if len(waiting) == _FETCHED_AHEAD:
+                    first, fetched = waiting.popleft()
+                    yield first, fetched.result()
+            for key, fetched in waiting:
+                yield key, fetched.result()
+
+    def _get(self, key: str) -> bytes:
+        try:
+            return self._store.get(key)
+        except NotFound:
+            return b""
 
     def _line(self, letter: DeadLetter, timestamp: str) -> bytes:
         return letter.to_json(self._source_id, timestamp).encode() + b"\n"

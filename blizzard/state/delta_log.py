@@ -74,10 +74,10 @@ def parse_commit(version: int, data: bytes) -> Commit:
             if "metaData" in action:
                 schema = json_fields.optional_text(action["metaData"].get("schemaString"))
             if "commitInfo" in action:
-                operation = json_fields.optional_text(action["commitInfo"].get("operation"))
                 user_metadata = json_fields.optional_text(action["commitInfo"].get("userMetadata"))
                 millis = json_fields.optional_number(action["commitInfo"].get("timestamp"))
                 committed_ts = None if millis is None else millis / 1000
+                operation = json_fields.optional_text(action["commitInfo"].get("operation"))
     except json_fields.MALFORMED as error:
         raise UnreadableState(
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "

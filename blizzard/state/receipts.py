@@ -17,7 +17,8 @@ from blizzard.storage.base import ObjectStore
 class ReceiptLine(NamedTuple):
     """One file of a commit. `rows` are in the table, `dead_records` are dead-lettered. `error`: why the whole file was
     dead-lettered. `finished`: whether no later commit continues it. `begins`: whether this commit has its first record;
-    receipts of earlier versions do not say so."""
+    receipts of earlier versions do not say so. `found_by`: what announced it, as in Entry; None in receipts of earlier
+    versions, and if a commit before this one has its first record."""
 
     path: str
     etag: str
@@ -28,6 +29,7 @@ class ReceiptLine(NamedTuple):
     error: str | None = None
     finished: bool = True
     begins: bool = False
+    found_by: str | None = None
 
 
 _DIGITS = 20
@@ -148,5 +150,6 @@ def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:
         map(json_fields.optional_text, [line["error"] for line in files]),
         [line.get("finished", True) is True for line in files],
         [line.get("begins") is True for line in files],
+        map(json_fields.optional_text, [line.get("found_by") for line in files]),
     )
     return map(ReceiptLine._make, zip(*columns, strict=True))

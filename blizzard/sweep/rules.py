@@ -11,6 +11,8 @@ UNORDERED_REQUESTS = 60
 QUIET_SECS = 86_400.0
 LATE_INTERVAL_SECS = 3_600.0
 MANY_FOLDERS = 1_000
+LOCAL_OVERLAP_SECS = 5.0
+"""The change time of a local file is never earlier than its arrival, so a late sweep need not look back a day."""
 
 
 class Window(Protocol):

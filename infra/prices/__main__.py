@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from infra.prices.bills import MEMORY_GB, VCPUS, as_markdown, idle_month, million_files, month_in_use, thousand_runs
-from infra.prices.price_list import FILE, Item, PriceList, read_prices
 from infra.prices.quantities import count_quantities
 from infra.template.evaluated import with_conditions_evaluated
 from infra.template.rules import shipped_templates
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m infra.prices", description=__doc__)
-    parser.add_argument("--prices", type=Path, default=FILE, help="a price list such as infra/prices/us-east-1.json")
+    parser.add_argument("--prices", type=Path, default=FILE, help="a price list such as blizzard/prices/us-east-1.json")
     prices = read_prices(parser.parse_args(arguments).prices)
     print(f"{prices.region}, list prices of {prices.date}")
     for title, items in bills(prices).items():

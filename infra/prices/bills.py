@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from infra.prices.price_list import Item, PriceList
+from blizzard.prices.price_list import Item, PriceList
 from infra.prices.quantities import DAYS_SECS, DISPATCH_REQUESTS, SWEEP_REQUESTS, Quantities
 
 SWEEP_SECS = DISPATCH_SECS = 1.0

@@ -19,6 +19,7 @@ MODULES: Mapping[str, str] = {
     "log-life": "tests.proof.log_life.campaign",
     "takeover": "tests.proof.takeover.campaign",
     "soak": "tests.proof.soak.campaign",
+    "audit": "tests.proof.audit.campaign",
 }
 """Each is the `CAMPAIGN` of a module, which is imported only when it is run."""
 

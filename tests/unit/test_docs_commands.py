@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 import typer
 
+from blizzard.audit.audit import NAMED
+from blizzard.audit.lives import Life
+from blizzard.audit.plan import Backlog, History
+from blizzard.audit.reach import Fate
+from blizzard.audit.report import AuditReport, RowsAudit, SampleAudit, Verdict
 from blizzard.cli import COMMANDS, app, load, main
+from blizzard.cli.files import State
+from blizzard.cli.letter_groups import LetterGroup
+from blizzard.cli.letters import Letters
+from blizzard.cli.plan import PipelinePlan, SourcePlan
 from blizzard.cli.setup import Result, _as_json
 from blizzard.cli.source_status import SourceStatus
 from blizzard.cli.versions import versions
@@ -24,6 +33,8 @@ from blizzard.infer.findings import (
     RuleFound,
     SourceFound,
 )
+from blizzard.prices.backlog import Estimate
+from blizzard.prices.price_list import read_prices
 from tests.unit.documents import ROOT, Fence, calls, fences, first_texts, name_of, section, words
 
 
@@ -106,6 +117,36 @@ def test_every_field_of_status_json_is_documented() -> None:
     assert {field.name for field in fields(SourceStatus)} <= in_status
     (shown,) = [json.loads(f.body.partition("\n")[2]) for f in fences("console") if "status --json" in f.body]
     assert [list(status) for status in shown] == [[field.name for field in fields(SourceStatus)]]
+
+
+def test_every_field_of_the_operators_json_is_documented() -> None:
+    plan = {name for kind in (Backlog, Estimate) for name in kind.__dataclass_fields__} - {"secs"}
+    documents: dict[str, set[str]] = {
+        "audit": {
+            *AuditReport.__dataclass_fields__,
+            *RowsAudit.__dataclass_fields__,
+            *SampleAudit.__dataclass_fields__,
+            *NAMED,
+            *(name for names in NAMED.values() for name in names),
+            *Fate,
+            *Verdict,
+        },
+        "files": {*Life.__dataclass_fields__, *State},
+        "letters": {*Letters("").as_document(details=False), *LetterGroup("", "").as_document()},
+        "plan": {
+            *plan,
+            *SourcePlan("", True, Backlog(), History()).as_document(),
+            *PipelinePlan("", "", [], Estimate(0, 0), [], read_prices()).as_document(),
+        },
+    }
+    for command, names in documents.items():
+        assert names <= words(section("docs/cli.md", f"## `blizzard {command}`")), command
+
+
+def test_every_notice_of_an_audit_is_documented() -> None:
+    kinds = {text for call in calls("blizzard/audit") if name_of(call) == "Notice" for text in first_texts(call)}
+    assert {"manifest_wiped", "receipts_lost"} < kinds
+    assert kinds <= words(section("docs/cli.md", "## `blizzard audit`"))
 
 
 def test_every_field_of_validate_json_is_documented(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from blizzard.prices.price_list import FILE, Item, read_prices
 from infra.prices.__main__ import bills, main
 from infra.prices.bills import total
-from infra.prices.price_list import FILE, Item, read_prices
 from infra.prices.quantities import count_quantities
 from infra.template.code_facts import CodeFacts
 

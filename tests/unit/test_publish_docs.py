@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.prices.price_list import read_prices
 from infra.package.build import ROOT
 from infra.package.contents import EMR_RELEASE
 from infra.package.manifest import Artifact, BuildManifest
 from infra.prices.__main__ import bills
 from infra.prices.bills import as_markdown, total
-from infra.prices.price_list import read_prices
 from infra.probe.log_lines import Found
 from infra.probe.report import Report
 from infra.probe.run import ProbeRun

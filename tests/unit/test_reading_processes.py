@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from blizzard.environment import variables
+from blizzard.processes import ProcessEnded, ReadingProcesses
 from infra.local.processes.checkout import CHECKOUT
-from spark_job.engines.local.processes import ProcessEnded, ReadingProcesses
 
 PARTS = 20
 PATIENCE_SECS = 30.0
@@ -211,7 +211,7 @@ def test_an_error_of_a_child_that_cannot_travel_is_told(processes: ReadingProces
 def test_a_program_that_forgets_to_close_them_ends(tmp_path: Path) -> None:
     script = tmp_path / "job.py"
     script.write_text(
-        "from spark_job.engines.local.processes import ReadingProcesses\n"
+        "from blizzard.processes import ReadingProcesses\n"
         "if __name__ == '__main__':\n"
         "    print(*ReadingProcesses(3).map(str, ['a', 'b', 'c']))\n"
     )
@@ -260,7 +260,7 @@ def test_the_first_child_too_starts_with_signals_blocked(tmp_path: Path) -> None
         """import signal
 from multiprocessing import util
 
-from spark_job.engines.local.processes import ReadingProcesses
+from blizzard.processes import ReadingProcesses
 
 spawn = util.spawnv_passfds
 

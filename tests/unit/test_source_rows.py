@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from blizzard.errors import NotFound, RetryableError
 from blizzard.state.run_ref import SequenceRange
-from spark_job.engines.local import source_column, source_rows
+from blizzard.table import source_column
+from spark_job.engines.local import source_rows
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 
 from blizzard.errors import RetryableError
 from blizzard.log import Log
+from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.delta_errors import translating_delta_errors
-from spark_job.engines.local.processes import ProcessEnded, ReadingProcesses
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.table_source import TableSource

@@ -11,13 +11,12 @@ from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version
 from blizzard.state.delta_protocol import reasons_for_spark
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
+from blizzard.table.active_files import MISREAD
 from spark_job.engines.local.durable_log import sync_files
 from spark_job.engines.needs_spark import NeedsSpark
 
 MAX_FILES = 40_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
-MISREAD = frozenset("%#\\")
-"""deltalake reads a location as a URL, some parts of it twice: with one of these it may open another table."""
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
 SIZE_CHECK_VERSIONS = 100
 

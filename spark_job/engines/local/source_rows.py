@@ -1,7 +1,6 @@
 """Questions about the rows of one source, answered from its data files. Files without the wanted rows are left out by
 their statistics; of the others only fields of `_source` are fetched and decoded, one file at a time."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import takewhile
@@ -15,8 +14,8 @@ from deltalake import DeltaTable
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
-from spark_job.engines.local.added_files import AddedFile, added_files
-from spark_job.engines.local.source_column import SourceColumn
+from blizzard.table.added_files import ABSOLUTE, AddedFile, added_files
+from blizzard.table.source_column import SourceColumn
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion
 from spark_job.table.safety_checks import SourceFile
@@ -28,8 +27,6 @@ MAX_ROWS_READ = 100_000_000
 """One core decodes `_source.source` of 14 million rows a second, and all of `_source` of 3 million."""
 _LAST = 2**62
 _NO_TIME = -(2**63)
-_ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-"""The path of a data file that is not below the table. A relative one has its colons encoded."""
 
 
 class SourceRows:
@@ -119,7 +116,7 @@ class SourceRows:
         """Opens one after the other, as long as the amount is bounded."""
         rows = 0
         for number, file in enumerate(files, 1):
-            if _ABSOLUTE.match(file.path):
+            if ABSOLUTE.match(file.path):
                 raise NeedsSpark("reading rows from outside the table's folder, where those of a shallow clone are")
             _check_amounts(number, rows)
             column = SourceColumn(self._store, file)

@@ -104,7 +104,7 @@ class SideOutputs:
         self._log_fields(unknown_fields, misfits)
         now_ts = self._clock()
         event_ts = {file.path: file.event_ts for file in files}
-        begun = {file.path for file in files if not file.skip_records}
+        begun = {file.path: file.found_by for file in files if not file.skip_records}
         lines = [
             ReceiptLine(
                 path=o.path,
@@ -116,6 +116,7 @@ class SideOutputs:
                 error=o.error,
                 finished=o.finished or o.error is not None,
                 begins=o.path in begun,
+                found_by=str(begun[o.path]) if o.path in begun else None,
             )
             for o in outcomes
         ]

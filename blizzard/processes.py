@@ -30,10 +30,11 @@ class ReadingProcesses:
         self._count = count
         self._children: list[_Child] = []
 
-    def map(self, call: Call, parts: Sequence[str]) -> list[str]:
+    def map(self, call: Call, parts: Sequence[str], answered: Callable[[str], None] | None = None) -> list[str]:
         """The answer of `call` for each part, in order. Raises what it raises, and ProcessEnded. After an error nobody
-        begins another part, and this returns when those that were begun are read."""
-        work = _SharedWork(call, parts)
+        begins another part, and this returns when those that were begun are read. `answered` gets each answer as it
+        comes, from several threads."""
+        work = _SharedWork(call, parts, answered)
         helpers = max(0, min(self._count, len(parts)) - 1)
         try:
             self._start(helpers)
@@ -42,9 +43,11 @@ class ReadingProcesses:
         threads = [Thread(target=work.give_to, args=(child,), name="reading") for child in self._children[:helpers]]
         for thread in threads:
             thread.start()
-        work.help()
-        for thread in threads:
-            thread.join()
+        try:
+            work.help()
+        finally:
+            for thread in threads:
+                thread.join()
         return work.answers()
 
     def pids(self) -> list[int]:
@@ -70,15 +73,20 @@ class ReadingProcesses:
 class _SharedWork:
     """Parts that this process and others take one by one, in order. After a failure nobody takes another."""
 
-    def __init__(self, call: Call, parts: Sequence[str]) -> None:
+    def __init__(self, call: Call, parts: Sequence[str], answered: Callable[[str], None] | None) -> None:
         self._call = call
+        self._answered = answered
         self._waiting = deque(enumerate(parts))
         self._answers: list[str | None] = [None] * len(parts)
         self._failures: list[Exception] = []
 
     def help(self) -> None:
-        """Reads in this process."""
-        self._take_all(self._call)
+        """Reads in this process. If it is interrupted, nobody begins another part."""
+        try:
+            self._take_all(self._call)
+        except BaseException:
+            self._waiting.clear()
+            raise
 
     def give_to(self, child: "_Child") -> None:
         """Returns when there is nothing left to take, and the child has read what it got."""
@@ -91,7 +99,9 @@ class _SharedWork:
                     number, part = self._waiting.popleft()
                 except IndexError:
                     return
-                self._answers[number] = read(part)
+                answer = self._answers[number] = read(part)
+                if self._answered is not None:
+                    self._answered(answer)
         except Exception as error:  # noqa: BLE001 - raised by `answers`
             self._waiting.clear()
             self._failures.append(error)

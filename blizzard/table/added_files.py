@@ -1,5 +1,6 @@
 """The data files of a table, with what the log's statistics say about the sources of their rows."""
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from deltalake import DeltaTable
 
 from blizzard.state.run_ref import SequenceRange
 
+ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+"""The path of a data file that is not below the table. A relative one has its colons encoded."""
 MAX_TIME = 2**63 - 1
 LOG_UNIT_US = 1000
 """Times in statistics have milliseconds, also the bounds of times with microseconds."""

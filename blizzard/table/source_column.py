@@ -12,10 +12,17 @@ from blizzard.errors import RetryableError
 from blizzard.log import first_line
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
-from spark_job.engines.local.added_files import AddedFile
-from spark_job.tasks.provenance import SOURCE_TYPE
+from blizzard.table.added_files import AddedFile
 
-FIELDS = {field.name: field.type for field in SOURCE_TYPE}
+FIELDS = {
+    "source": pa.string(),
+    "file": pa.string(),
+    "row": pa.int64(),
+    "etag": pa.string(),
+    "modified": pa.timestamp("us", "UTC"),
+    "sequence": pa.int64(),
+}
+"""As the job writes them."""
 FOOTER_BYTES = 64 << 10
 """What pyarrow reads of the end of a file at first, to find the footer there."""
 HELD_BYTES = 8 << 20

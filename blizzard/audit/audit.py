@@ -1,0 +1,244 @@
+"""The audit of one source: every object of it accounted for, and every row.
+
+First the source is listed, then the manifest is read, then the table. So a file that arrives meanwhile is announced, or
+in the table, or too young to be missing; and what a run commits meanwhile is in the table, which is read last.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, Protocol
+
+from blizzard.audit import listing, notices
+from blizzard.audit.announced import Announced, read_announced
+from blizzard.audit.checks import judge_suspects, look_again
+from blizzard.audit.compare import ComparePlan, CompareRange, readable_ledger
+from blizzard.audit.gaps import Pieces, fill_gaps
+from blizzard.audit.listing import ListingPlan, ListRanges
+from blizzard.audit.ranges import RANGE_FILES, Ranges, numbers_of, ranges_of
+from blizzard.audit.reach import Fate
+from blizzard.audit.report import AuditReport, Notice, RowsAudit, SampleAudit, Tally, Verdict
+from blizzard.audit.sample import is_bad
+from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
+from blizzard.audit.source import AuditedSource
+from blizzard.audit.spill import Place, from_json, joined, share
+from blizzard.audit.table_rows import CountDistinct, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
+from blizzard.errors import BucketMissing
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.receipts import Receipts
+from blizzard.sweep.reports import SweepReports, read_reports
+from blizzard.sweep.rules import MANY_FOLDERS
+from blizzard.table.active_files import ActiveFiles, active_files
+
+NAMED: Mapping[str, Sequence[str]] = {
+    "missing": ("path", "size", "etag", "modified_ts"),
+    "doubled": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
+    "changed": ("path", "etag", "etag_committed", "sequence"),
+    "rows_deleted": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
+    "rows_added": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
+    "announced_absent": ("path",),
+}
+"""The lists of names in the answer, with their fields."""
+BAD = ("missing", "doubled", "changed", "rows_added")
+
+
+class Processes(Protocol):
+    """As ReadingProcesses."""
+
+    def map(
+        self, call: Callable[[str], str], parts: Sequence[str], answered: Callable[[str], None] | None = None
+    ) -> list[str]: ...
+
+
+class Progress(Protocol):
+    def __call__(self, step: str, done: int, total: int) -> None:
+        """`total` 0: unknown."""
+
+
+def no_progress(step: str, done: int, total: int) -> None:
+    """Shows nothing."""
+
+
+@dataclass(slots=True)
+class Audit:
+    """One audit of one source. `folder`: an empty one, for what its processes leave for each other. `prefix`: only
+    paths that begin with it. `sample`: how many files are proposed for reading again."""
+
+    source: AuditedSource
+    processes: Processes
+    folder: Path
+    clock: Callable[[], float]
+    prefix: str = ""
+    sample: int = 0
+    seed: str = ""
+    range_files: int = RANGE_FILES
+    progress: Progress = no_progress
+    tally: Tally = field(default_factory=Tally)
+    snapshot: Snapshot = field(init=False)
+    active: ActiveFiles = field(init=False, default_factory=ActiveFiles)
+    _ranges: Ranges = field(init=False)
+    _copy: Checkpoint | None = field(init=False, default=None)
+    _notices: list[Notice] = field(init=False, default_factory=list)
+    _listed_ts: float = field(init=False)
+
+    def run(self) -> None:
+        """Fills `tally`. Raises BlizzardError."""
+        self._copy = copy_of(self.source)
+        before = self._copy or Checkpoint(self.source.identity.pipeline, self.source.identity.source)
+        self._ranges = ranges_of(readable_ledger(self.source, before), self.prefix, self.range_files)
+        self._listed_ts = self.clock()
+        listed = self._list()
+        announced = read_announced(self.source, before)
+        self.snapshot = read_snapshot(self.source)
+        pieces = self._compare(listed, announced)
+        look_again(self.tally, self.source, sequence_before=before.sequence)
+        self._notices += notices.manifest_notices(announced, self.tally)
+        self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
+        self._notices += notices.row_notices(self.tally, self.active.problem)
+        self._notices += notices.receipt_notices(self.source, self.tally)
+
+    def report(self, sample: SampleAudit | None = None, repaired: int | None = None) -> AuditReport:
+        tally, identity = self.tally, self.source.identity
+        is_wrong = any(tally.found.get(kind) for kind in BAD) or (sample is not None and is_bad(sample))
+        is_noted = self._notices or (sample is not None and (sample.problem or sample.differ))
+        noted = Verdict.NOTES if is_noted else Verdict.GOOD
+        totals = {str(fate): tally.total(fate) for fate in Fate}
+        return AuditReport(
+            source=identity.source_id,
+            table_uri=self.source.table_uri,
+            verdict=Verdict.BAD if is_wrong else noted,
+            objects=sum(totals.values()),
+            **totals,
+            doubled=len(tally.found.get("doubled", ())),
+            changed=len(tally.found.get("changed", ())),
+            gone=tally.counts["gone"],
+            skipped_by=dict(tally.skipped_by),
+            rows=RowsAudit(
+                tally.counts["rows_expected"],
+                tally.counts["rows_found"],
+                tally.counts["rows_deleted"],
+                tally.counts["rows_added"],
+                self.active.problem,
+            ),
+            names={kind: _named(fields, tally.found.get(kind, ())) for kind, fields in NAMED.items()},
+            partitions=dict(tally.partitions()),
+            notices=self._notices,
+            sample=sample,
+            repaired=repaired,
+            table_version=self.snapshot.version,
+            sequence=self.snapshot.checkpoint.sequence if self.snapshot.checkpoint.sequence >= 0 else None,
+            listed_at=self._listed_ts,
+            digest=f"{tally.digest % (1 << 256):064x}",
+        )
+
+    # -- steps
+
+    def _list(self) -> dict[int, list[Place]]:
+        plan = share(self.folder, "listing", ListingPlan(self.source, self._ranges))
+        parts = listing.parts_of(self._ranges)
+        answers = self._map("listing objects", ListRanges(self.folder, plan), parts, "objects", 0)
+        return joined(from_json(answer["places"]) for answer in answers)
+
+    def _compare(self, listed: dict[int, list[Place]], announced: Announced) -> Pieces:
+        lost_runs: set[str] = set()
+        reports = read_reports_of(self.source)
+        late = reports.late or reports.watermark
+        rows_of, rows = self._rows()
+        while True:
+            ledger = readable_ledger(self.source, self.snapshot.checkpoint, lost_runs)
+            ask_table = partial(entries_of_commits, rows_of)
+            pieces = fill_gaps(self.source, ledger.gaps, ask_table, ranges=self._ranges, folder=self.folder)
+            plan = ComparePlan(
+                self.source,
+                self._ranges,
+                _portable(self.snapshot.checkpoint),
+                announced.sweeps,
+                self._listed_ts,
+                first_swept_ts(self.source, reports),
+                late is not None and late.partitions > MANY_FOLDERS,
+                self._announced_by_range(announced),
+                listed,
+                rows,
+                pieces.places,
+                frozenset(lost_runs),
+                self.sample,
+                self.seed,
+            )
+            shared = share(self.folder, f"compare-{len(lost_runs)}", plan)
+            numbers = [*numbers_of(self._ranges)]
+            answers = self._map("comparing", CompareRange(self.folder, shared), numbers, None, len(numbers))
+            newly_lost = {answer["lost_run"] for answer in answers if "lost_run" in answer}
+            if not newly_lost:
+                break
+            lost_runs |= newly_lost
+        for answer in answers:
+            self.tally.add(answer)
+        count = CountDistinct(self.folder / "rows")
+        judge_suspects(self.tally, lambda parts: self.processes.map(count, parts))
+        return pieces
+
+    def _rows(self) -> tuple[RowsPlan, dict[int, list[Place]] | None]:
+        """The plan of counting, and where the counts are; None if they cannot be had."""
+        if self.snapshot.version is not None:
+            self.active = active_files(self.source.table_uri, self.snapshot.version, self.source.s3)
+        plan = rows_plan(self.source, self._ranges, self.active)
+        shared = share(self.folder, "rows", plan)
+        if self.active.problem is not None:
+            return plan, None
+        answers = self._map(
+            "counting rows in data files", CountRows(self.folder, shared), parts_of(plan), "files", len(plan.files)
+        )
+        return plan, joined(from_json(answer["places"]) for answer in answers)
+
+    def _map(
+        self, step: str, call: Callable[[str], str], parts: Sequence[str], counted: str | None, total: int
+    ) -> list[Any]:
+        """`counted`: the field of an answer that says how much was done; None: each part is one."""
+        done = 0
+
+        def answered(answer: str) -> None:
+            nonlocal done
+            done += 1 if counted is None else json.loads(answer)[counted]
+            self.progress(step, done, total)
+
+        return [json.loads(answer) for answer in self.processes.map(call, parts, answered)]
+
+    def _announced_by_range(self, announced: Announced) -> dict[int, dict[str, frozenset[str]]]:
+        found: dict[int, dict[str, frozenset[str]]] = {}
+        for file in announced.after(self.snapshot.checkpoint.position):
+            if file.path.startswith(self.prefix):
+                by_path = found.setdefault(self._ranges.of(file.path), {})
+                by_path[file.path] = by_path.get(file.path, frozenset()) | {file.etag}
+        return found
+
+
+def _portable(checkpoint: Checkpoint) -> Checkpoint:
+    """As other processes can get it."""
+    watermarks, files = dict(checkpoint.partition_watermarks), dict(checkpoint.files)
+    return replace(checkpoint, partition_watermarks=watermarks, files=files)
+
+
+def _named(fields: Sequence[str], found: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(fields, each, strict=False)) for each in sorted(found, key=itemgetter(0))]
+
+
+def read_reports_of(source: AuditedSource) -> SweepReports:
+    try:
+        return read_reports(source.state, source.identity)
+    except BucketMissing:
+        return SweepReports()
+
+
+def first_swept_ts(source: AuditedSource, reports: SweepReports) -> float | None:
+    """When the source's first sweep began, or the first commit that can be found. None: nothing tells."""
+    known = [reports.watched_since_ts] if reports.watched_since_ts is not None else []
+    receipts = Receipts(source.state, source.identity.state_prefix)
+    try:
+        first = next(receipts.names(0, 0), None)
+        info = None if first is None else source.state.head(f"{source.identity.state_prefix}/receipts/{first}")
+    except BucketMissing:
+        info = None
+    return min([*known, *([info.modified_ts] if info is not None else [])], default=None)

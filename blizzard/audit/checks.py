@@ -1,0 +1,122 @@
+"""What a comparison alone cannot decide: files whose rows may be doubled, and objects that have changed meanwhile."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from blizzard.audit.compare import MAX_NAMES, fault_of, record_digest
+from blizzard.audit.reach import Fate
+from blizzard.audit.report import Tally
+from blizzard.audit.source import AuditedSource
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.watermark import split_path
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.parallel_calls import ParallelCalls
+
+PART_ROWS = 500_000
+"""So many row numbers are in the memory of a process at a time."""
+PARALLEL_HEADS = 32
+
+Answer = Callable[[Sequence[str]], Sequence[str]]
+"""Answers for parts, by processes."""
+
+
+def judge_suspects(tally: Tally, count: Answer) -> None:
+    """Files of which not every row number is known to be there once. `count` answers as CountDistinct."""
+    suspects = tally.found.pop("suspects", [])
+    groups = [*_groups(suspects)]
+    parts = [
+        json.dumps(
+            {
+                "contents": [suspect[:2] for suspect in group],
+                "files": sorted({number for suspect in group for number in suspect[4]}),
+            }
+        )
+        for group in groups
+    ]
+    for group, answer in zip(groups, count(parts), strict=True):
+        for (path, etag, expected, total, _), distinct in zip(group, json.loads(answer), strict=True):
+            if (fault := fault_of(expected, total, distinct)) is not None:
+                _name(tally, fault, [path, etag, expected, total, distinct])
+            if fault == "doubled" and fault_of(expected, distinct, distinct) == "rows_deleted":
+                _name(tally, "rows_deleted", [path, etag, expected, distinct, distinct])
+
+
+def _groups(suspects: Sequence[list[Any]]) -> Iterator[list[list[Any]]]:
+    group, rows = list[list[Any]](), 0
+    for suspect in suspects:
+        group.append(suspect)
+        rows += suspect[3]
+        if rows >= PART_ROWS:
+            yield group
+            group, rows = [], 0
+    if group:
+        yield group
+
+
+def _name(tally: Tally, kind: str, value: list[Any]) -> None:
+    tally.counts[kind] += 1
+    names = tally.found.setdefault(kind, [])
+    if kind == "doubled" or len(names) < MAX_NAMES:
+        names.append(value)
+
+
+def look_again(tally: Tally, source: AuditedSource, *, sequence_before: int) -> None:
+    """At objects that seem to be missing or changed: they may have been deleted, overwritten or committed since the
+    listing. `sequence_before`: of the newest commit before it."""
+    missing, changed = tally.found.pop("missing", []), tally.found.pop("changed", [])
+    recent = [each for each in changed if each[3] > sequence_before]
+    now = _heads(source, [each[0] for each in (*missing, *recent)])
+    refused = _with_letters(source, changed) if source.overwrites_count else set()
+    for path, size, etag, modified_ts in missing:
+        info = now[path]
+        if info is not None and info.etag == etag:
+            tally.found.setdefault("missing", []).append([path, size, etag, modified_ts])
+        else:
+            _move(tally, path, 0, (etag, Fate.MISSING), None if info is None else (info.etag, Fate.PENDING))
+    for path, etag, committed, sequence, comes, rows in changed:
+        info = now.get(path)
+        if (path, etag) in refused:
+            _move(tally, path, rows, (etag, Fate.COMMITTED), (etag, Fate.DEAD_LETTERED))
+        elif comes:
+            _move(tally, path, rows, (etag, Fate.COMMITTED), (etag, Fate.PENDING))
+        elif sequence <= sequence_before or (info is not None and info.etag != committed):
+            tally.found.setdefault("changed", []).append([path, etag, committed, sequence])
+
+
+def _move(tally: Tally, path: str, rows: int, before: tuple[str, Fate], after: tuple[str, Fate] | None) -> None:
+    """An object whose etag or fate turned out to be another one; None: it does not exist."""
+    fates = tally.fates[split_path(path)[0]]
+    fates[before[1]] -= 1
+    tally.digest -= record_digest(path, *before, rows)
+    if after is not None:
+        fates[after[1]] += 1
+        tally.digest += record_digest(path, *after, rows)
+
+
+def _with_letters(source: AuditedSource, changed: Sequence[Sequence[Any]]) -> set[tuple[str, str]]:
+    """Those whose new content has a dead letter: the ledger still has the content before."""
+    letters = DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
+    found: set[tuple[str, str]] = set()
+
+    def look(path: str, etag: str) -> None:
+        if letters.has_file(path, etag):
+            found.add((path, etag))
+
+    with ParallelCalls(PARALLEL_HEADS, name="letters") as calls:
+        for path, etag, *_ in changed:
+            calls.submit(partial(look, path, etag))
+    return found
+
+
+def _heads(source: AuditedSource, paths: Sequence[str]) -> dict[str, ObjectInfo | None]:
+    found: dict[str, ObjectInfo | None] = {}
+
+    def look(path: str) -> None:
+        found[path] = source.files.head(path)
+
+    with ParallelCalls(PARALLEL_HEADS, name="heads") as calls:
+        for path in paths:
+            calls.submit(partial(look, path))
+    return found

@@ -1,0 +1,302 @@
+"""One range of an audit: its objects, the ledger's files and the table's rows, side by side."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from blizzard.audit.ranges import Ranges
+from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
+from blizzard.audit.source import AuditedSource
+from blizzard.audit.spill import Place, items_at, shared
+from blizzard.audit.table_rows import FileRun, runs_by_path
+from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.ledger.ledger import Ledger, RunUnreadable, open_ledger
+from blizzard.manifest.segments import Sweep
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.watermark import SourceProgress, split_path
+from blizzard.storage.base import ObjectInfo
+
+MAX_NAMES = 1_000
+"""As many files of a range are named that no sum of the answer needs: those with deleted rows, for example."""
+DIGEST_BYTES = 32
+Rows = dict[str, list[tuple[Any, ...]]]
+"""By path, the values of each FileRun."""
+ETAG, ROWS, ASCENDING = (FileRun._fields.index(name) for name in ("etag", "rows", "ascending"))
+_COUNTED = (FileState.DONE, FileState.COUNTED, FileState.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class ComparePlan:
+    """`announced`: by range and path, the etags of unconsumed entries. `pieces`: files of commits that the ledger has
+    lost. `lost_runs`: names of runs that cannot be read. `rows`: None if the table's rows are not compared. `sweeps`:
+    in unconsumed segments. The times are as in Reach."""
+
+    source: AuditedSource
+    ranges: Ranges
+    checkpoint: Checkpoint
+    sweeps: Sequence[Sweep]
+    listed_ts: float
+    first_swept_ts: float | None
+    many_folders: bool
+    announced: Mapping[int, Mapping[str, frozenset[str]]]
+    listed: Mapping[int, list[Place]]
+    rows: Mapping[int, list[Place]] | None
+    pieces: Mapping[int, list[Place]]
+    lost_runs: frozenset[str]
+    sample: int = 0
+    """How many files each range proposes for the sample; which ones depends on `seed`."""
+    seed: str = ""
+
+    def reach(self) -> Reach:
+        rules = self.source.rules()
+        progress = SourceProgress.from_checkpoint(self.checkpoint, rules.folder_of)
+        for sweep in self.sweeps:
+            progress.apply_sweep(sweep)
+        return reach_of(
+            progress,
+            rules,
+            listed_ts=self.listed_ts,
+            first_swept_ts=self.first_swept_ts,
+            many_folders=self.many_folders,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompareRange:
+    """Called with the number of a range."""
+
+    folder: Path
+    plan: Path
+    """A ComparePlan."""
+
+    def __call__(self, number: str) -> str:
+        plan: ComparePlan = shared(self.plan)
+        ledger, reach = _opened(self.plan)
+        comparison = Comparison(plan, reach, dict(plan.announced.get(int(number), {})))
+        try:
+            comparison.run(
+                (ObjectInfo(*each) for each in items_at(self.folder, plan.listed.get(int(number), ()))),
+                _entries(self.folder, plan, ledger, int(number)),
+                runs_by_path(items_at(self.folder, (plan.rows or {}).get(int(number), ()))),
+            )
+        except RunUnreadable as error:
+            return json.dumps({"lost_run": error.ref.name})
+        return comparison.answer()
+
+
+@lru_cache(maxsize=1)
+def _opened(file: Path) -> tuple[Ledger, Reach]:
+    """Once for each process."""
+    plan: ComparePlan = shared(file)
+    return readable_ledger(plan.source, plan.checkpoint, plan.lost_runs), plan.reach()
+
+
+def readable_ledger(source: AuditedSource, checkpoint: Checkpoint, lost_runs: Iterable[str] = ()) -> Ledger:
+    """The ledger as of a checkpoint; what cannot be read is a gap."""
+    ledger = open_ledger(source.state, source.identity, checkpoint, with_filters=False)
+    for ref in [ref for ref in ledger.refs if ref.name in {*lost_runs}]:
+        ledger = ledger.without(ref)
+    return ledger
+
+
+def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> Iterator[LedgerEntry]:
+    pieces = sorted(items_at(folder, plan.pieces.get(number, ())))
+    entries = ledger.between(plan.ranges.after(number), plan.ranges.through(number), pieces)
+    return (entry for entry in entries if entry.path.startswith(plan.ranges.prefix))
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Counts what it sees, and keeps the names of what is wrong. `announced`: of this range."""
+
+    plan: ComparePlan
+    reach: Reach
+    announced: dict[str, frozenset[str]] = field(default_factory=dict)
+    fates: dict[str, Counter[str]] = field(default_factory=dict)
+    """By partition."""
+    skipped_by: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    found: dict[str, list[Any]] = field(default_factory=dict)
+    sequences: set[int] = field(default_factory=set)
+    digest: int = 0
+    """A sum, which does not depend on how the source was divided into ranges."""
+    _folder: str | None = None
+    _fates: Counter[str] = field(default_factory=Counter)
+    _sample: list[tuple[str, Any]] = field(default_factory=list)
+    _in_progress: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._in_progress = frozenset(self.plan.checkpoint.in_progress)
+
+    def run(self, listed: Iterable[ObjectInfo], entries: Iterable[LedgerEntry], rows: Rows) -> None:
+        """`listed` and `entries` are sorted by path."""
+        remaining = iter(entries)
+        entry = next(remaining, None)
+        for info in listed:
+            while entry is not None and entry.path < info.key:
+                self._gone(entry, rows)
+                entry = next(remaining, None)
+            is_known = entry is not None and entry.path == info.key
+            self._object(info, entry if is_known else None, rows)
+            if is_known:
+                entry = next(remaining, None)
+            self.announced.pop(info.key, None)
+        while entry is not None:
+            self._gone(entry, rows)
+            entry = next(remaining, None)
+        for path, runs in rows.items():
+            self._name("rows_added", [path, None, None, *2 * [sum(item[ROWS] for item in runs)]])
+        for path in self.announced:
+            self._name("announced_absent", [path])
+
+    def answer(self) -> str:
+        return json.dumps(
+            {
+                "fates": self.fates,
+                "skipped_by": self.skipped_by,
+                "counts": self.counts,
+                "found": self.found,
+                "sequences": sorted(self.sequences),
+                "digest": f"{self.digest:x}",
+                "sample": self._sample,
+            }
+        )
+
+    # -- objects
+
+    def _object(self, info: ObjectInfo, entry: LedgerEntry | None, rows: Rows) -> None:
+        fate, rule = self._fate(info, entry)
+        folder = info.key.rpartition("/")[0]
+        if folder != self._folder:  # of the object before: most have the same
+            self._folder, self._fates = folder, self.fates.setdefault(split_path(info.key)[0], Counter())
+        self._fates[fate] += 1
+        if rule is not None:
+            self.skipped_by[rule] += 1
+        if fate is Fate.MISSING:
+            self.found.setdefault("missing", []).append([info.key, info.size, info.etag, info.modified_ts])
+        count = 0 if entry is None else self._compare_rows(entry, rows)
+        if fate is Fate.COMMITTED and entry is not None:
+            self._committed(info, entry, count)
+        self.digest += record_digest(info.key, info.etag, fate, count)
+
+    def _committed(self, info: ObjectInfo, entry: LedgerEntry, rows_found: int) -> None:
+        if info.etag == entry.etag:
+            if self.plan.sample:
+                self._choose(info, rows_found=rows_found)
+            return
+        is_announced = info.etag in self.announced.get(info.key, ())
+        comes = self.plan.source.overwrites_count and (is_announced or self.reach.late_sweep_finds(info))
+        changed = [info.key, info.etag, entry.etag, entry.sequence, comes, rows_found]
+        self.found.setdefault("changed", []).append(changed)
+
+    def _fate(self, info: ObjectInfo, entry: LedgerEntry | None) -> tuple[Fate, str | None]:
+        if entry is not None and entry.etag == info.etag and entry.state is FileState.DONE:
+            return Fate.COMMITTED, None  # as nearly all are
+        is_announced = info.etag in self.announced.get(info.key, ())
+        if entry is not None and entry.etag == info.etag:
+            return self._fate_of_content(info, entry, is_announced=is_announced), None
+        if entry is not None and entry.rows:
+            return Fate.COMMITTED, None  # with other content: `look_again` decides
+        if is_announced or info.key in self._in_progress:
+            return Fate.PENDING, None
+        if not self.reach.rules.matches(info.key):
+            return Fate.SKIPPED, PATTERN
+        return (Fate.COMMITTED, None) if self.reach.is_settled_from_before(info) else self.reach.fate(info)
+
+    def _fate_of_content(self, info: ObjectInfo, entry: LedgerEntry, *, is_announced: bool) -> Fate:
+        if entry.is_in_progress:
+            return Fate.PENDING
+        was_copied = info.modified_ts * 1000 >= entry.time_ms + 1  # onto itself, to have it read once more
+        return Fate.PENDING if was_copied and is_announced else Fate.DEAD_LETTERED
+
+    def _gone(self, entry: LedgerEntry, rows: Rows) -> None:
+        """Settled, and no longer in the source."""
+        self.counts["gone"] += 1
+        self.announced.pop(entry.path, None)
+        self._compare_rows(entry, rows)
+
+    # -- rows
+
+    def _compare_rows(self, entry: LedgerEntry, rows: Rows) -> int:
+        """Returns how many rows of the entry's content the table has."""
+        if not entry.is_from_table:
+            self.sequences.add(entry.sequence)
+        if self.plan.rows is None:
+            return 0
+        runs = rows.pop(entry.path, [])
+        self.counts["rows_expected"] += entry.rows
+        if len(runs) == 1 and runs[0][ASCENDING] and runs[0][ROWS] == entry.rows and runs[0][ETAG] == entry.etag:
+            self.counts["rows_found"] += entry.rows  # as of nearly all files
+            return entry.rows
+        contents: dict[str, list[FileRun]] = {entry.etag: []}
+        for item in map(FileRun._make, runs):
+            contents.setdefault(item.etag, []).append(item)
+        for etag, some in contents.items():
+            expected = expected_rows(entry, some) if etag == entry.etag else None
+            self._judge(entry.path, etag, expected, some)
+        return sum(item.rows for item in contents[entry.etag])
+
+    def _judge(self, path: str, etag: str, expected: int | None, runs: list[FileRun]) -> None:
+        total = sum(item.rows for item in runs)
+        self.counts["rows_found"] += total
+        if are_distinct(runs):
+            fault = fault_of(expected, total, total)
+            if fault is not None:
+                self._name(fault, [path, etag, expected, total, total])
+            return
+        files = sorted({item.file for item in runs})
+        self.found.setdefault("suspects", []).append([path, etag, expected, total, files])
+
+    def _name(self, kind: str, value: list[Any]) -> None:
+        self.counts[kind] += 1
+        names = self.found.setdefault(kind, [])
+        if len(names) < MAX_NAMES:
+            names.append(value)
+
+    # -- the sample
+
+    def _choose(self, info: ObjectInfo, *, rows_found: int) -> None:
+        """Keeps the files with the smallest hashes, which depend on the seed."""
+        text = f"{self.plan.seed}\0{info.key}".encode(errors="surrogatepass")
+        chosen = blake2b(text, digest_size=8).hexdigest()
+        self._sample.append((chosen, [info.key, info.size, info.etag, info.modified_ts, rows_found]))
+        if len(self._sample) > 2 * self.plan.sample:
+            self._sample = sorted(self._sample)[: self.plan.sample]
+
+
+def record_digest(path: str, etag: str, fate: Fate, rows: int) -> int:
+    text = f"{path}\0{etag}\0{fate}\0{rows}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=DIGEST_BYTES).digest())
+
+
+def expected_rows(entry: LedgerEntry, runs: list[FileRun]) -> int | None:
+    """How many rows of the entry's content the commits have brought; None if the ledger may have lost count."""
+    if entry.state not in _COUNTED or entry.is_from_table:
+        return None
+    sequences = {item.sequence for item in runs}
+    if len(sequences) > 1 and max(sequences) <= entry.sequence:  # read in slices, of which old receipts may lack some
+        return max(entry.rows, sum(item.rows for item in runs)) if are_distinct(runs) else entry.rows
+    return entry.rows
+
+
+def are_distinct(runs: list[FileRun]) -> bool:
+    """Whether the runs show that no row number is there twice."""
+    if not all(item.ascending for item in runs):
+        return False
+    bounds = sorted((item.first, item.last) for item in runs)
+    return all(before[1] < after[0] for before, after in pairwise(bounds))
+
+
+def fault_of(expected: int | None, total: int, distinct: int) -> str | None:
+    """What is wrong with the rows of one content of a file."""
+    if distinct < total:
+        return "doubled"
+    if expected is None or distinct == expected:
+        return None
+    return "rows_deleted" if distinct < expected else "rows_added"

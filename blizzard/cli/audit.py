@@ -1,0 +1,96 @@
+"""`blizzard audit`: every object of a source accounted for, and every row."""
+
+import json
+import os
+import secrets
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from blizzard.audit.audit import Audit
+from blizzard.audit.repair import announce
+from blizzard.audit.report import AuditReport, Verdict
+from blizzard.audit.sample import Sample, chosen, read_again
+from blizzard.audit.source import AuditedSource, audited_source
+from blizzard.cli.audit_text import show
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.selection import selected
+from blizzard.cli.steps import Steps, steps
+from blizzard.config.load import load_config
+from blizzard.config.model import Config
+from blizzard.environment import variables
+from blizzard.errors import RetryableError
+from blizzard.processes import ProcessEnded, ReadingProcesses
+from blizzard.state.watermark import prefix_of
+from blizzard.storage.s3_connection import S3Settings
+
+
+def command(
+    file: File,
+    *,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    partition: Annotated[
+        str | None, typer.Option(help="Only files in this folder of the source, and below it.", metavar="FOLDER")
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(help="Read so many files again, and compare every value with the table.", metavar="N", min=0)
+    ] = 0,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Announce the missing files again; the next run ingests them.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare every object of the sources with the table, the dead letters and the rules. Writes only with --repair.
+
+    Exit code 0: nothing is missing, doubled or changed. 1: something is; the output names it. 2: the input is wrong.
+    """
+    environ = variables()
+    config = load_config(file, environ)
+    wanted = selected(config, pipeline, source)
+    wish = Wish(config, prefix_of(partition.strip("/")) if partition else "", sample, repair)
+    settings = S3Settings.from_environment(environ)
+    processes = ReadingProcesses(len(os.sched_getaffinity(0)))
+    try:
+        with steps(visible=not as_json) as shown:
+            reports = [_audit(audited_source(*each, settings), wish, processes, shown) for each in wanted]
+    except ProcessEnded as error:
+        raise RetryableError(f"{error}. If it happens again, the machine is probably out of memory.") from error
+    finally:
+        processes.close()
+    if as_json:
+        typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
+    else:
+        for report in reports:
+            show(report)
+    raise typer.Exit(1 if any(report.verdict is Verdict.BAD for report in reports) else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the options ask for. `prefix`: of the paths that are audited."""
+
+    config: Config
+    prefix: str
+    sample: int
+    repair: bool
+
+
+def _audit(source: AuditedSource, wish: Wish, processes: ReadingProcesses, shown: Steps) -> AuditReport:
+    seed, sample, repaired = secrets.token_hex(8), None, None
+    with tempfile.TemporaryDirectory(prefix="blizzard-audit-") as folder:
+        audit = Audit(source, processes, Path(folder), time.time, wish.prefix, wish.sample, seed, progress=shown)
+        audit.run()
+    if wish.sample and audit.snapshot.version is not None:
+        shown("reading files again", 0, 0)
+        files = chosen(audit.tally.sample, wish.sample)
+        with tempfile.TemporaryDirectory(prefix="blizzard-sample-") as folder:
+            sample = read_again(Sample(source, audit.snapshot.version, files, seed), wish.config, Path(folder))
+    if wish.repair:
+        missing, checkpoint = audit.tally.found.get("missing", []), audit.snapshot.checkpoint
+        repaired = announce(source, checkpoint, missing, writer_id=seed, now_ts=time.time())
+    return audit.report(sample, repaired)

@@ -1,0 +1,91 @@
+"""The answer of `blizzard audit` as text."""
+
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from blizzard.audit.audit import BAD
+from blizzard.audit.reach import Fate
+from blizzard.audit.report import AuditReport, SampleAudit
+from blizzard.log import one_line
+
+SHOWN_NAMES = 20
+SHOWN_PARTITIONS = 20
+
+
+def show(report: AuditReport) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(report.source, style="bold", markup=False)
+    for line in lines_of(report):
+        console.print(one_line(line), markup=False)
+
+
+def lines_of(report: AuditReport) -> Iterator[str]:
+    """The answer for people, without its title."""
+    totals = {str(fate): getattr(report, fate) for fate in Fate}
+    yield f" objects        {report.objects:,}"
+    for name, count in totals.items():
+        yield f" {_words(name):<14} {count:,}{_rules(report) if name == Fate.SKIPPED else ''}"
+    yield f" doubled        {report.doubled:,}"
+    yield f" changed        {report.changed:,}"
+    yield f" rows           {_rows(report)}"
+    yield f" table version  {'none yet' if report.table_version is None else f'{report.table_version:,}'}"
+    for kind in BAD:
+        yield from _names(kind, report)
+    yield from _partitions(report)
+    for notice in report.notices:
+        yield f" {notice.kind}: {notice.text}"
+    if report.sample is not None:
+        yield from _sample(report.sample)
+    if report.repaired is not None:
+        yield f" repaired: {report.repaired:,} files were announced again; the next run ingests them"
+    yield f" digest         {report.digest}"
+    yield f" verdict        {report.verdict}"
+
+
+def _rules(report: AuditReport) -> str:
+    return "".join(f", {count:,} by {rule}" for rule, count in sorted(report.skipped_by.items()))
+
+
+def _rows(report: AuditReport) -> str:
+    rows = report.rows
+    if rows.problem is not None:
+        return f"not compared: {rows.problem}"
+    return f"{rows.found:,} found, {rows.expected:,} by the receipts"
+
+
+def _sample(sample: SampleAudit) -> Iterator[str]:
+    if sample.problem is not None:
+        yield f" sample         {sample.problem}"
+        return
+    what = f"{sample.files:,} files and {sample.rows:,} rows read again"
+    yield f" sample         {what}, {len(sample.differ):,} files differ"
+    for file in sample.differ[:SHOWN_NAMES]:
+        kinds = ("rows_missing", "rows_added", "values_different")
+        yield f" differs: {file['path']}: {', '.join(f'{file[kind]:,} {_words(kind)}' for kind in kinds)}"
+        for value in file["values"]:
+            place = f"row {value['row']}, column {value['column']}"
+            yield f"   {place}: {value['file']} in the file, {value['table']} in the table"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _names(kind: str, report: AuditReport) -> Iterator[str]:
+    names = report.names[kind]
+    for each in names[:SHOWN_NAMES]:
+        facts = [f"{_words(name)} {value}" for name, value in each.items() if name not in ("path", "etag")]
+        yield f" {_words(kind)}: {each['path']}{' (' + ', '.join(facts) + ')' if facts else ''}"
+    if len(names) > SHOWN_NAMES:
+        yield f" {_words(kind)}: and {len(names) - SHOWN_NAMES:,} more; --json names all"
+
+
+def _partitions(report: AuditReport) -> Iterator[str]:
+    """Those that are not simply committed."""
+    odd = {name: counts for name, counts in report.partitions.items() if counts["committed"] != counts["objects"]}
+    for name, counts in [*odd.items()][:SHOWN_PARTITIONS]:
+        facts = (f"{count:,} {_words(fate)}" for fate, count in counts.items() if count)
+        yield f" in {name or 'the root'}: {', '.join(facts)}"
+    if len(odd) > SHOWN_PARTITIONS:
+        yield f" in {len(odd) - SHOWN_PARTITIONS:,} more folders; --json has all"

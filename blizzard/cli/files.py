@@ -1,0 +1,148 @@
+"""`blizzard files`: was this file ingested, when, by which commit; and if not, why."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from blizzard.audit.commits_of import CommitFinder
+from blizzard.audit.lives import Life, Lives, literal_prefix
+from blizzard.audit.source import AuditedSource, audited_source
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.selection import matching, selected
+from blizzard.cli.steps import Steps, steps
+from blizzard.cli.times import point_in_time, shown
+from blizzard.config.load import load_config
+from blizzard.environment import variables
+from blizzard.log import one_line
+from blizzard.storage.s3_connection import S3Settings
+
+LIMIT = 1_000
+STEP = "looking at files"
+
+
+class State(StrEnum):
+    COMMITTED = "committed"
+    DEAD_LETTERED = "dead_lettered"
+    SKIPPED = "skipped"
+    PENDING = "pending"
+    MISSING = "missing"
+    ABSENT = "absent"
+
+
+def command(
+    file: File,
+    globs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Paths or patterns of files below the sources' URIs, or whole URIs.", metavar="[PATTERN]..."
+        ),
+    ] = None,
+    *,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only files that came since: a date, a time, or an age such as 12h.")
+    ] = None,
+    state: Annotated[
+        list[State] | None, typer.Option(help="Only files in this state; may be given more than once.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="At most so many files of a source; 0: all.", metavar="N", min=0)] = LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Show the life of files: announced by what, in which commit, with how many rows; or why it is not in. Only reads.
+
+    Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere. 2: the input is wrong.
+    """
+    environ, now_ts = variables(), time.time()
+    chosen = selected(load_config(file, environ), pipeline, source)
+    since_ts = point_in_time(since, "--since", now_ts) if since else None
+    asked = Asked(globs or [], since_ts, frozenset(state or ()), limit)
+    with steps(visible=not as_json) as show:
+        settings = S3Settings.from_environment(environ)
+        found = [life for each in chosen for life in _found(audited_source(*each, settings), asked, now_ts, show)]
+    nowhere = _nowhere(globs or [], found) if not state and since_ts is None else []
+    found += [Life("", path, State.ABSENT, "no source has it, and nothing knows it") for path in nowhere]
+    if as_json:
+        typer.echo(json.dumps([asdict(life) for life in found], indent=2))
+    else:
+        _print(found)
+    raise typer.Exit(1 if nowhere else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the arguments ask for. `limit` 0: all."""
+
+    globs: Sequence[str]
+    since_ts: float | None
+    states: frozenset[State]
+    limit: int
+
+
+def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> list[Life]:
+    """Of one source."""
+    wanted = _below(asked.globs, source)
+    if asked.globs and not wanted:
+        return []
+    lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
+    return CommitFinder(source).complete(islice(_kept(lives, asked, show), asked.limit or None))
+
+
+def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
+    """As patterns of paths of the source. Whole URIs of other places are left out."""
+    uri = source.files.uri
+    paths = [glob.removeprefix(uri) for glob in globs if glob.startswith(uri) or "://" not in glob]
+    return [path for path in paths if path]
+
+
+def _kept(lives: Lives, asked: Asked, show: Steps) -> Iterator[Life]:
+    for number, life in enumerate(lives, 1):
+        if number % 1_000 == 0:
+            show(STEP, number, 0)
+        came_ts = max(filter(None, (life.modified_ts, life.announced_ts)), default=None)
+        is_recent = asked.since_ts is None or (came_ts is not None and came_ts >= asked.since_ts)
+        if is_recent and (not asked.states or life.state in asked.states):
+            yield life
+
+
+def _nowhere(globs: Sequence[str], found: Sequence[Life]) -> list[str]:
+    """Those that are no patterns, and of which there is no file."""
+    paths = {life.path for life in found}
+    plain = [glob for glob in globs if not {*glob} & {*"*?[{"}]
+    return [glob for glob in plain if not any(glob == path or glob.endswith(f"/{path}") for path in paths)]
+
+
+def _print(lives: Sequence[Life]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    for life in lives:
+        console.print(one_line(f"{life.source or 'nowhere'}: {life.path}"), style="bold", markup=False)
+        for name, value in facts_of(life):
+            console.print(one_line(f" {name:<14} {value}"), markup=False)
+    if not lives:
+        console.print("no such files")
+
+
+def facts_of(life: Life) -> Iterator[tuple[str, str]]:
+    yield "state", life.state.replace("_", " ")
+    if life.reason is not None:
+        yield "why", life.reason
+    if life.listed:
+        yield "object", f"etag {life.etag}, {life.size or 0:,} bytes, modified {shown(life.modified_ts)}"
+    if life.announced_by is not None or life.announced_ts is not None:
+        by = {"event": "an event", "sweep": "a sweep", "late": "a late sweep"}.get(life.announced_by or "", "unknown")
+        yield "announced by", f"{by}{f', of {shown(life.announced_ts)}' if life.announced_ts is not None else ''}"
+    if life.sequence is not None:
+        version = "unknown" if life.table_version is None else f"{life.table_version:,}"
+        yield "commit", f"{life.sequence:,} (table version {version}), {shown(life.committed_ts)}"
+        yield "rows", f"{life.rows or 0:,}, and {life.rejected or 0:,} records refused"
+        if life.etag_committed != life.etag:
+            yield "content", f"etag {life.etag_committed} was committed"
+    if life.latency_secs is not None:
+        yield "latency", f"{life.latency_secs:,.1f} s from its announcement to the commit"

@@ -1,0 +1,146 @@
+"""`blizzard letters`: what was not ingested, and why."""
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from blizzard.cli.letter_groups import LetterFilter, LetterGroup, LetterGroups
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.selection import matching, selected
+from blizzard.cli.times import point_in_time, shown
+from blizzard.config.load import load_config
+from blizzard.config.model import Pipeline, Source
+from blizzard.environment import variables
+from blizzard.errors import BucketMissing
+from blizzard.log import one_line
+from blizzard.state.dead_letters import DeadLetters, Stage
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+
+LIMIT = 20
+RAW_CHARACTERS = 200
+
+
+@dataclass(slots=True)
+class Letters:
+    """The letters of a source. `files`, `records`: versions of files with letters, and refused records, of those that
+    were asked for. `letters`: as stored, as many as were wanted; `unreadable`: what is wrong with stored ones."""
+
+    source: str
+    files: int = 0
+    records: int = 0
+    groups: list[LetterGroup] = field(default_factory=list)
+    letters: list[Mapping[str, Any]] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+    def as_document(self, *, details: bool) -> dict[str, Any]:
+        return {
+            "source": self.source,
+            "files": self.files,
+            "records": self.records,
+            "groups": [group.as_document() for group in self.groups],
+            "letters": self.letters if details else None,
+            "unreadable": self.unreadable,
+        }
+
+
+def command(
+    file: File,
+    *,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    path: Annotated[
+        list[str] | None, typer.Option(help="Only files that match this pattern; may be given more than once.")
+    ] = None,
+    stage: Annotated[
+        list[Stage] | None, typer.Option(help="Only what failed at this stage; may be given more than once.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Only letters whose error has this text.", metavar="TEXT")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only letters written since: a date, a time, or an age such as 12h.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only letters written until then.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Show the letters, too, with the raw records.")] = False,
+    limit: Annotated[
+        int, typer.Option(help="With --details: at most so many letters of a source; 0: all.", metavar="N", min=0)
+    ] = LIMIT,
+    as_json: AsJson = False,
+) -> None:
+    """Show the dead letters, grouped by reason: files and records that were not ingested. Only reads.
+
+    Exit code 0: they can be read, however many there are. 1: some cannot. 2: the input is wrong.
+    """
+    environ, now_ts = variables(), time.time()
+    chosen = selected(load_config(file, environ), pipeline, source)
+    since_ts = point_in_time(since, "--since", now_ts) if since else 0.0
+    until_ts = point_in_time(until, "--until", now_ts) if until else math.inf
+    wanted = LetterFilter(matching(path, "--path"), frozenset(map(str, stage or ())), reason, since_ts, until_ts)
+    most = (limit or math.inf) if details else 0
+    settings = S3Settings.from_environment(environ)
+    found = [letters_of(*each, settings, wanted, most) for each in chosen]
+    if as_json:
+        typer.echo(json.dumps([letters.as_document(details=details) for letters in found], indent=2))
+    else:
+        for letters in found:
+            _print(letters)
+    raise typer.Exit(1 if any(letters.unreadable for letters in found) else 0)
+
+
+def letters_of(pipeline: Pipeline, source: Source, settings: S3Settings, wanted: LetterFilter, most: float) -> Letters:
+    """`most`: how many letters to keep."""
+    store = open_store(pipeline.table_uri, settings, may_be_missing=True)
+    found, groups, versions = Letters(source.id), LetterGroups(), set[int]()
+    stored = DeadLetters(store, source.state_prefix, source.id)
+    try:
+        for letter in stored.letters(since_ts=wanted.since_ts, unreadable=found.unreadable):
+            if not wanted.wants(letter):
+                continue
+            groups.add(letter)
+            versions.add(hash((letter.get("path"), letter.get("etag"))))
+            found.records += "row" in letter
+            if len(found.letters) < most:
+                found.letters.append(letter)
+    except BucketMissing:  # before the table's first write
+        return found
+    found.files, found.groups = len(versions), groups.largest_first()
+    return found
+
+
+def _print(letters: Letters) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(letters.source, style="bold", markup=False)
+    for line in _lines(letters):
+        console.print(one_line(line), markup=False)
+
+
+def _lines(letters: Letters) -> list[str]:
+    lines = [f" {letters.files:,} files with dead letters, {letters.records:,} refused records"]
+    for group in letters.groups:
+        count = f"{group.records:,} records of {group.files:,} files" if group.records else f"{group.files:,} files"
+        lines.append(f" {count}, {group.stage}: {group.reason}")
+        times = f"first {shown(group.first_ts)}, last {shown(group.last_ts)}"
+        lines.append(f"   {times}, such as {group.path}: {group.error}")
+    for letter in letters.letters:
+        lines += _letter(letter)
+    return lines + [f" cannot be read: {each}" for each in letters.unreadable]
+
+
+def _letter(letter: Mapping[str, Any]) -> list[str]:
+    place = letter.get("path", "") if "row" not in letter else f"{letter.get('path', '')}, record {letter['row']}"
+    lines = [f" {letter.get('timestamp')} {place} ({letter.get('stage')}): {letter.get('error')}"]
+    known = ("source", "path", "row", "stage", "error", "timestamp", "raw", "raw_base64")
+    more = [f"{name} {value}" for name, value in letter.items() if name not in known]
+    if more:
+        lines.append(f"   {', '.join(more)}")
+    raw = letter.get("raw", letter.get("raw_base64"))
+    if raw is not None:
+        text = str(raw)
+        cut = f"… ({len(text):,} characters)" if len(text) > RAW_CHARACTERS else ""
+        lines.append(f"   {'raw' if 'raw' in letter else 'raw, in base64'}: {text[:RAW_CHARACTERS]}{cut}")
+    return lines

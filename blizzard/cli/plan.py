@@ -1,0 +1,211 @@
+"""`blizzard plan`: what the next runs would read, commit and cost."""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from blizzard.audit.lives import Life, Lives
+from blizzard.audit.plan import Backlog, History, backlog_of, history_of, lives_of
+from blizzard.audit.source import audited_source
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.selection import selected
+from blizzard.cli.steps import Steps, steps
+from blizzard.cli.times import point_in_time, shown
+from blizzard.config.load import load_config
+from blizzard.config.model import Pipeline, Source
+from blizzard.environment import variables
+from blizzard.errors import ConfigError
+from blizzard.prices.backlog import Estimate, Work, bill, estimate
+from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
+from blizzard.storage.s3_connection import S3Settings
+
+STEP = "looking for files"
+LOCAL_START_SECS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePlan:
+    """`is_new`: nothing of the source is ingested yet, so all of it is a backfill."""
+
+    source: str
+    is_new: bool
+    backlog: Backlog
+    history: History
+
+    def as_document(self) -> dict[str, Any]:
+        backlog, history = self.backlog, self.history
+        return {
+            "source": self.source,
+            "is_new": self.is_new,
+            **asdict(backlog),
+            "rows_expected": history.expected(backlog.bytes, history.rows),
+            "rejected_expected": history.expected(backlog.bytes, history.rejected),
+            "expected_from_commits": history.commits,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlan:
+    """`costs`: None for local sources, which cost nothing."""
+
+    pipeline: str
+    table_uri: str
+    sources: Sequence[SourcePlan]
+    estimate: Estimate
+    costs: Sequence[Item] | None
+    prices: PriceList
+
+    @property
+    def dollars(self) -> float | None:
+        return None if self.costs is None else round(sum(item.quantity * item.price for item in self.costs), 4)
+
+    def as_document(self) -> dict[str, Any]:
+        costs = None
+        if self.costs is not None:
+            costs = [{**asdict(item), "dollars": item.quantity * item.price} for item in self.costs]
+        return {
+            "pipeline": self.pipeline,
+            "table_uri": self.table_uri,
+            "runs": self.estimate.runs,
+            "minutes": round(self.estimate.secs / 60, 2),
+            "dollars": self.dollars,
+            "costs": costs,
+            "prices": {"region": self.prices.region, "date": self.prices.date},
+            "sources": [source.as_document() for source in self.sources],
+        }
+
+
+def command(
+    file: File,
+    *,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only files modified since: a date, a time, or an age such as 12h.")
+    ] = None,
+    prices: Annotated[
+        Path, typer.Option(help="A price list, such as of another region. Default: us-east-1.", metavar="FILE")
+    ] = FILE,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the next runs would read, commit and cost. Only reads: nothing is announced or ingested.
+
+    Exit code 0: done. 1: a source cannot be listed, or its state not be read. 2: the input is wrong.
+    """
+    environ, now_ts = variables(), time.time()
+    chosen = selected(load_config(file, environ), pipeline, source)
+    since_ts = point_in_time(since, "--since", now_ts) if since else None
+    known, settings = _prices(prices), S3Settings.from_environment(environ)
+    with steps(visible=not as_json) as show:
+        plans = [
+            _pipeline_plan([*some], settings, known, show, now_ts=now_ts, since_ts=since_ts)
+            for _, some in groupby(chosen, key=lambda each: each[0].name)
+        ]
+    if as_json:
+        typer.echo(json.dumps([plan.as_document() for plan in plans], indent=2))
+    else:
+        for plan in plans:
+            _print(plan)
+
+
+def _prices(file: Path) -> PriceList:
+    try:
+        return read_prices(file)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise ConfigError([f"--prices {file}: expected a price list like {FILE.name}, found {what}"]) from error
+
+
+def _pipeline_plan(
+    chosen: Sequence[tuple[Pipeline, Source]],
+    settings: S3Settings,
+    prices: PriceList,
+    show: Steps,
+    *,
+    now_ts: float,
+    since_ts: float | None,
+) -> PipelinePlan:
+    found: list[SourcePlan] = []
+    for pipeline, source in chosen:
+        audited = audited_source(pipeline, source, settings)
+        lives = lives_of(audited, now_ts)
+        backlog = backlog_of(
+            _shown(lives, show),
+            interval_files=source.checkpoint.interval_files,
+            interval_bytes=source.checkpoint.interval_bytes,
+            since_ts=since_ts,
+        )
+        checkpoint = lives.snapshot.checkpoint
+        found.append(SourcePlan(source.id, checkpoint.sequence < 0, backlog, history_of(audited, checkpoint)))
+    backlogs = [each.backlog for each in found]
+    work = Work(
+        sum(each.files for each in backlogs),
+        sum(each.bytes for each in backlogs),
+        sum(each.commits for each in backlogs),
+        sum(each.listed for each in backlogs if each.files > each.announced),
+    )
+    from_s3 = any(source.uri.startswith("s3") for _, source in chosen)
+    takes = estimate(work) if from_s3 else estimate(work, cores=_cores(), from_s3=False, start_secs=LOCAL_START_SECS)
+    pipeline = chosen[0][0]
+    costs = bill(work, takes.secs, prices) if from_s3 else None
+    return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def _shown(lives: Lives, show: Steps) -> Iterator[Life]:
+    for number, life in enumerate(lives, 1):
+        if number % 1_000 == 0:
+            show(STEP, number, 0)
+        yield life
+
+
+def _print(plan: PipelinePlan) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(plan.pipeline, style="bold", markup=False)
+    for line in lines_of(plan):
+        console.print(line, markup=False)
+
+
+def lines_of(plan: PipelinePlan) -> Iterator[str]:
+    for source in plan.sources:
+        yield f" {source.source}{' (new: all of it is read)' if source.is_new else ''}"
+        yield from _source(source)
+    if not plan.estimate.runs:
+        yield " nothing to do"
+        return
+    yield f" takes        about {_duration(plan.estimate.secs)} in {plan.estimate.runs:,} runs"
+    if plan.dollars is None or plan.costs is None:
+        return
+    yield f" costs        about {plan.dollars:,.4f} US dollars ({plan.prices.region}, {plan.prices.date})"
+    for item in plan.costs:
+        yield f"   {item.quantity * item.price:,.4f}  {item.what}: {item.quantity:,.2f}"
+
+
+def _duration(secs: float) -> str:
+    return f"{secs:,.0f} seconds" if secs < 120 else f"{secs / 60:,.0f} minutes"
+
+
+def _source(source: SourcePlan) -> Iterator[str]:
+    backlog, history = source.backlog, source.history
+    yield f"  reads       {backlog.files:,} files, {backlog.bytes:,} bytes; {backlog.announced:,} are announced already"
+    if backlog.files:
+        yield f"  modified    {shown(backlog.oldest_ts)} to {shown(backlog.newest_ts)}"
+        yield f"  commits     {backlog.commits:,}"
+        rows = history.expected(backlog.bytes, history.rows)
+        known = f"of the newest {history.commits:,} commits" if rows is not None else "nothing is ingested yet"
+        yield f"  rows        {'unknown' if rows is None else f'about {rows:,}'} ({known})"
+    if backlog.skipped:
+        yield f"  leaves out  {backlog.skipped:,} files in folders before `lookback`"
+    if backlog.missing:
+        yield f"  misses      {backlog.missing:,} files, which nothing announces: see `blizzard audit`"

@@ -1,0 +1,42 @@
+"""Which sources of a configuration a command is about, and which of their files."""
+
+from collections.abc import Callable, Sequence
+
+from blizzard.config.model import Config, Pipeline, Source
+from blizzard.errors import ConfigError
+from blizzard.paths.pattern import Pattern
+
+
+def selected(
+    config: Config, pipelines: Sequence[str] | None, sources: Sequence[str] | None
+) -> list[tuple[Pipeline, Source]]:
+    """Those of these pipelines and of these names, in the order of the file; None or nothing: all. A source is named by
+    its name or, like `status` does, with its pipeline. Raises ConfigError for a name that there is not."""
+    every = [*config.sources()]
+    unknown = [
+        f"--pipeline {name}: expected one of {', '.join(config.pipelines)}"
+        for name in pipelines or ()
+        if name not in config.pipelines
+    ]
+    found = [(pipeline, source) for pipeline, source in every if not pipelines or pipeline.name in pipelines]
+    ids = [source.id for _, source in found]
+    names = {name for _, source in found for name in (source.name, source.id)}
+    unknown += [
+        f"--source {name}: expected one of {', '.join(ids)}"
+        for name in sources or ()
+        if not unknown and name not in names
+    ]
+    if unknown:
+        raise ConfigError(unknown)
+    return [(pipeline, source) for pipeline, source in found if not sources or {source.name, source.id} & {*sources}]
+
+
+def matching(globs: Sequence[str] | None, option: str) -> Callable[[str], bool]:
+    """Whether a path matches one of the patterns; without any, every path does. Raises ConfigError."""
+    patterns = []
+    for glob in globs or ():
+        try:
+            patterns.append(Pattern(glob))
+        except ValueError as error:
+            raise ConfigError([f"{option} {glob}: {error}"]) from error
+    return lambda path: not patterns or any(pattern.matches(path) for pattern in patterns)

@@ -1,0 +1,64 @@
+"""How long a backlog takes on EMR Serverless, and what it costs there: with the template's default sizes."""
+
+import math
+from dataclasses import dataclass
+
+from blizzard.prices.price_list import Item, PriceList
+
+CORES, VCPUS, MEMORY_GB = 4, 6, 23
+"""One executor of 4 vCPUs, which read; with the driver's, as EMR Serverless bills the template's defaults."""
+FILES_PER_SEC, MB_PER_SEC = {True: 1_000.0, False: 4_100.0}, {True: 11.0, False: 21.0}
+"""Rates of one core, from S3 (True) and from a local disk, as docs/sizing.md has them: of nearly empty files, and of
+compressed bytes (MB are 10^6)."""
+BATCH_SECS, BATCH_FILE_SECS = 0.2, 26e-6
+"""The driver's share of a batch, and of each of its files."""
+START_SECS, RUN_SECS = 60.0, 3_600.0
+"""What a run takes to start, and after which time it gives way to the next one."""
+COMMIT_REQUESTS, SEGMENT_REQUESTS, LIST_OBJECTS = 20, 3, 1_000
+SEGMENT_FILES = 5_000
+SWEEPER_GB, LIST_SECS = 1.0, 0.1
+"""Of the sweeper: its memory, and the assumed time of one LIST with what follows from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done. `listed`: how many objects a sweep has to list for it."""
+
+    files: int
+    bytes: int
+    commits: int
+    listed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`secs`: of all runs, one after the other, each with its start."""
+
+    runs: int
+    secs: float
+
+
+def estimate(work: Work, *, cores: int = CORES, from_s3: bool = True, start_secs: float = START_SECS) -> Estimate:
+    if not work.files:
+        return Estimate(0, 0.0)
+    core_secs = work.files / FILES_PER_SEC[from_s3] + work.bytes / 1e6 / MB_PER_SEC[from_s3]
+    secs = core_secs / cores + work.commits * BATCH_SECS + work.files * BATCH_FILE_SECS
+    runs = math.ceil(secs / RUN_SECS)
+    return Estimate(runs, secs + runs * start_secs)
+
+
+def bill(work: Work, secs: float, prices: PriceList) -> list[Item]:
+    """For runs of so many seconds."""
+    if not work.files:
+        return []
+    hours, lists = secs / 3_600, math.ceil(work.listed / LIST_OBJECTS)
+    segments = math.ceil(work.files / SEGMENT_FILES)
+    items = (
+        ("EMR Serverless, ARM64: vCPU-hours", VCPUS * hours, "emr_vcpu_hour"),
+        ("EMR Serverless, ARM64: GB-hours", MEMORY_GB * hours, "emr_gb_hour"),
+        ("S3: GET of each file", work.files, "s3_get"),
+        ("S3: data files, log, receipts, PUT and LIST", work.commits * COMMIT_REQUESTS, "s3_put_or_list"),
+        ("S3: sweeps and segments, LIST and PUT", lists + segments * SEGMENT_REQUESTS, "s3_put_or_list"),
+        ("Lambda, sweeper: GB-seconds", lists * LIST_SECS * SWEEPER_GB, "lambda_gb_second"),
+    )
+    return [Item(what, quantity, prices[name]) for what, quantity, name in items]

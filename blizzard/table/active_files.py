@@ -1,0 +1,74 @@
+"""The data files of one version of a table, read by deltalake."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from blizzard.log import first_line
+from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.added_files import ABSOLUTE, AddedFile, added_files
+from blizzard.table.own_process import in_own_process
+from blizzard.table.storage_options import storage_options
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+MISREAD = frozenset("%#\\")
+"""deltalake reads a location as a URL, some parts of it twice: with one of these it may open another table."""
+MAPPED_COLUMNS = "delta.columnMapping.mode"
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveFiles:
+    """`deleted`: by the path of a file with a deletion vector, the numbers of the rows that are deleted. `problem`: why
+    the files are not known, or their rows cannot be read here; None: they can."""
+
+    files: Sequence[AddedFile] = ()
+    deleted: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def active_files(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
+    """Of this version of the table. On S3 they are read in a process of their own: threads of deltalake may abort a
+    process that ends in the usual way."""
+    if misread := MISREAD.intersection(uri):
+        return ActiveFiles(
+            problem=f"the table's location has {' '.join(sorted(misread))} in it, which deltalake misreads"
+        )
+    if uri.startswith(("s3:", "s3a:")):
+        return in_own_process(_read, uri, version, settings)
+    return _read(uri, version, settings)
+
+
+def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    options = dict(storage_options(settings)) if uri.startswith(("s3:", "s3a:")) else None
+    try:
+        table = DeltaTable(uri, version=version, storage_options=options)
+        if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
+            return ActiveFiles(problem="the table maps its columns to other names")
+        files = added_files(table)
+        if any(ABSOLUTE.match(file.path) for file in files):
+            return ActiveFiles(
+                problem="some of its data files are outside the table's folder, as those of a shallow clone"
+            )
+        return ActiveFiles(files, _deleted_rows(table))
+    except (DeltaError, OSError) as error:
+        return ActiveFiles(problem=f"deltalake cannot read the table: {first_line(str(error)):.300}")
+
+
+def _deleted_rows(table: "DeltaTable") -> dict[str, Sequence[int]]:
+    if "deletionVectors" not in (table.protocol().reader_features or ()):
+        return {}
+    import pyarrow as pa
+
+    found = pa.table(table.deletion_vectors())
+    root = unquote(table.table_uri).rstrip("/") + "/"
+    paths = (unquote(location).removeprefix(root) for location in found["filepath"].to_pylist())
+    return {
+        path: [number for number, kept in enumerate(vector) if not kept]
+        for path, vector in zip(paths, found["selection_vector"].to_pylist(), strict=True)
+    }

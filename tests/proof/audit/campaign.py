@@ -1,0 +1,207 @@
+"""Campaign `audit`: random worlds of which it is known what became of each file, with and without a fault.
+
+An audit of a healthy world must find nothing wrong, and the right sums; that of the same world with a planted fault
+must find it under its right name.
+"""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from blizzard.audit import audit, checks, compare
+from blizzard.audit.gaps import Pieces
+from blizzard.audit.report import AuditReport
+from tests.proof.campaign import Failed, Fault, Run
+from tests.unit.healthy_worlds import HealthyWorld, healthy_world
+from tests.unit.operator_world import HOUR_SECS, OperatorWorld, kinds, paths
+
+WORLDS, AUDITED = "healthy worlds", "audits without an alarm"
+ROUNDS_OF_A_WORLD = 3
+DOUBLED = "a file doubled by a foreign writer"
+TABLE_FIRST = "the table is read before the source is listed"
+BY_NUMBER = "rows are counted, and their numbers are not compared"
+NO_GAPS = "commits that the ledger has lost are taken for ones without files"
+NO_LETTERS = "nobody looks for the dead letter of overwritten content"
+NO_ROWS = "the rows of the table are not compared"
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """`plant` returns the file that it is about, or None if it cannot be planted in this world. `finds`: whether an
+    audit shows it under its right name."""
+
+    name: str
+    plant: Callable[[OperatorWorld, list[str]], str | None]
+    finds: Callable[[AuditReport, str], bool]
+
+
+def _delete_rows(world: OperatorWorld, files: list[str]) -> str | None:
+    if not files:
+        return None
+    world.table().delete(f"_source.file = '{files[0]}'")
+    return files[0]
+
+
+def _double_rows(world: OperatorWorld, files: list[str]) -> str | None:
+    if not files:
+        return None
+    table = world.table().to_pyarrow_table()
+    rows = table.filter(pc.equal(pc.struct_field(table["_source"], "file"), files[0]))
+    write_deltalake(world.table(), rows, mode="append")
+    return files[0]
+
+
+def _change_content(world: OperatorWorld, files: list[str]) -> str | None:
+    if not files or world.settings.get("on_overwrite"):
+        return None
+    world.land(files[0], "other", "content")
+    return files[0]
+
+
+def _lose_receipt(world: OperatorWorld, files: list[str]) -> str | None:
+    """The newest one, if each of its files has rows: of others the table does not know."""
+    newest = max((world.state / "receipts").iterdir(), key=lambda file: file.name)
+    if not {line["path"] for line in json.loads(gzip.decompress(newest.read_bytes()))["files"]} <= {*files}:
+        return None
+    newest.unlink()
+    return newest.name
+
+
+def _wipe_manifest(world: OperatorWorld, files: list[str]) -> str | None:
+    shutil.rmtree(world.state / "pending")
+    return ""
+
+
+def _forge_segment(world: OperatorWorld, files: list[str]) -> str | None:
+    newest = max((world.state / "pending").iterdir(), key=lambda file: file.name)
+    number = int(newest.stem) + 1
+    (newest.parent / f"{number:020d}.json").write_text('{"format": 1}')
+    return ""
+
+
+def _lose_event(world: OperatorWorld, files: list[str]) -> str | None:
+    """Of a file in a folder that no sweep looks at."""
+    if not world.settings.get("partition_filter"):
+        return None
+    path = "date=2020-01-01/lost.ndjson.gz"
+    world.land(path, "lost")
+    return path
+
+
+FAULTS = (
+    Planted("a row deleted by hand", _delete_rows, lambda report, path: paths(report, "rows_deleted") == [path]),
+    Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path]),
+    Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path]),
+    Planted("a lost receipt", _lose_receipt, lambda report, path: kinds(report) == ["ledger_incomplete"]),
+    Planted("a wiped manifest", _wipe_manifest, lambda report, path: kinds(report) == ["manifest_wiped"]),
+    Planted("a forged segment", _forge_segment, lambda report, path: kinds(report) == ["segment_unreadable"]),
+    Planted("a lost event", _lose_event, lambda report, path: paths(report, "missing") == [path]),
+)
+
+
+class Audits:
+    name = "audit"
+    about = "random worlds: no false alarm in healthy ones, and each planted fault found under its right name"
+    variants: Mapping[str, Fault] = {
+        TABLE_FIRST: Fault("what is committed meanwhile is not in the sums", "^a healthy world"),
+        BY_NUMBER: Fault("doubled rows get another name", f"^{DOUBLED} was not found"),
+        NO_GAPS: Fault("files whose receipt was lost are pending, and their rows nobody's", "^a lost receipt"),
+        NO_LETTERS: Fault("refused content counts as changed or pending", "^a healthy world"),
+        NO_ROWS: Fault("deleted rows are not found", "^a row deleted by hand was not found"),
+    }
+    wanted = (WORLDS, AUDITED, *(f"found: {fault.name}" for fault in FAULTS))
+
+    def run(self, run: Run) -> None:
+        with ExitStack() as stack:
+            if run.variant:
+                stack.enter_context(BREAKS[run.variant]())
+            for number, rng in run.rounds():
+                with TemporaryDirectory(dir=run.folder) as folder:
+                    made = healthy_world(Path(folder), rng.getrandbits(32))
+                    self._round(run, made, number)
+
+    def _round(self, run: Run, made: HealthyWorld, number: int) -> None:
+        seed = [f"seed {run.seed}, round {number}"]
+        try:
+            made.live(ROUNDS_OF_A_WORLD)
+            if any(made.rows.values()):
+                made.live_during_an_audit()
+        except AssertionError as error:
+            raise Failed(f"a healthy world gives an alarm, or wrong sums: {error!s:.2000}", seed) from error
+        run.counts[WORLDS] += 1
+        run.counts[AUDITED] += made.audits
+        if not (made.world.state / "receipts").is_dir():
+            return
+        fault = FAULTS[number % len(FAULTS)]
+        before = made.world.audit(later_secs=HOUR_SECS)
+        path = fault.plant(made.world, made.committed_files())
+        if path is None:
+            return
+        report = made.world.audit(later_secs=HOUR_SECS)
+        if not fault.finds(report, path):
+            raise Failed(f"{fault.name} was not found under its name: {report!s:.2000}", seed)
+        if fault.plant is _lose_receipt and (before.committed, before.pending) != (report.committed, report.pending):
+            raise Failed(f"{fault.name} changes the sums: {report!s:.2000}", seed)
+        run.counts[f"found: {fault.name}"] += 1
+
+
+CAMPAIGN = Audits()
+
+
+@contextmanager
+def _table_first() -> Iterator[None]:
+    whole_run, whole_read = audit.Audit.run, audit.read_snapshot
+
+    def run(self: audit.Audit) -> None:
+        early = whole_read(self.source)
+        with patch.object(audit, "read_snapshot", lambda source: early):
+            whole_run(self)
+
+    with patch.object(audit.Audit, "run", run):
+        yield
+
+
+@contextmanager
+def _by_number() -> Iterator[None]:
+    with patch.object(compare, "are_distinct", lambda runs: True):
+        yield
+
+
+@contextmanager
+def _no_gaps() -> Iterator[None]:
+    def fill(source: Any, gaps: Any, ask_table: Any, **more: Any) -> Pieces:
+        return Pieces(from_receipts=sum(1 for _ in gaps))
+
+    with patch.object(audit, "fill_gaps", fill):
+        yield
+
+
+@contextmanager
+def _no_letters() -> Iterator[None]:
+    with patch.object(checks, "_with_letters", lambda source, changed: set()):
+        yield
+
+
+@contextmanager
+def _no_rows() -> Iterator[None]:
+    with patch.object(compare.Comparison, "_judge", lambda *_: None):
+        yield
+
+
+BREAKS: Mapping[str, Callable[[], Any]] = {
+    TABLE_FIRST: _table_first,
+    BY_NUMBER: _by_number,
+    NO_GAPS: _no_gaps,
+    NO_LETTERS: _no_letters,
+    NO_ROWS: _no_rows,
+}

@@ -1,0 +1,128 @@
+"""A small lake on the local disk, ingested by the local engine in this process, and audits of it."""
+
+import gzip
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from blizzard.audit.audit import Audit
+from blizzard.audit.report import AuditReport
+from blizzard.audit.source import AuditedSource, audited_source
+from blizzard.config.load import parse_config
+from blizzard.config.model import Config
+from blizzard.log import silent
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.processes import ReadingProcesses
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.base import ObjectInfo
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.local.engine import LocalEngine
+from spark_job.main import run_once
+from spark_job.wiring import source_job
+
+HOUR_SECS = 3_600.0
+IDENTITY = SourceIdentity("orders", "shop", "_blizzard/orders_shop")
+
+
+@dataclass
+class OperatorWorld:
+    """`incoming/` goes into the table `lake/`. `settings`: more fields of the source."""
+
+    folder: Path
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        (self.folder / "incoming").mkdir(parents=True, exist_ok=True)
+
+    # -- the world
+
+    @property
+    def config_file(self) -> Path:
+        file = self.folder / "pipelines.yaml"
+        source = {
+            "uri": "incoming",
+            "pattern": "**/*.ndjson.gz",
+            "schema": "id STRING NOT NULL, amount BIGINT",
+            "settle_delay_secs": 0,
+            **self.settings,
+        }
+        pipeline = {"table_uri": "lake", "engine": "local", "sources": {"shop": source}}
+        file.write_text(json.dumps({"pipelines": {"orders": pipeline}}))
+        return file
+
+    def config(self) -> Config:
+        return parse_config(self.config_file.read_text(), {}, folder=str(self.folder))
+
+    def land(self, path: str, *ids: str | None) -> Path:
+        """A file with a record for each id; None is one that is refused."""
+        body = "".join(json.dumps({"id": each, "amount": number}) + "\n" for number, each in enumerate(ids))
+        return self.land_bytes(path, gzip.compress(body.encode(), mtime=0))
+
+    def land_bytes(self, path: str, data: bytes) -> Path:
+        file = self.folder / "incoming" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        file.write_bytes(data)
+        return file
+
+    def run(self, *, sweep: bool = True) -> None:
+        engine = LocalEngine(S3Settings(), dict, silent, cores=1)
+        jobs = [
+            source_job(pipeline, source, engine=engine, s3=S3Settings(), log=silent)
+            for pipeline, source in self.config().sources()
+        ]
+        assert run_once(jobs, sweep, silent, threading.Event()) == 0
+
+    def table(self) -> DeltaTable:
+        return DeltaTable(str(self.folder / "lake"))
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "lake" / IDENTITY.state_prefix
+
+    # -- the audit
+
+    @property
+    def source(self) -> AuditedSource:
+        ((pipeline, source),) = self.config().sources()
+        return audited_source(pipeline, source, S3Settings())
+
+    @property
+    def manifest(self) -> Manifest:
+        return Manifest(self.source.state, IDENTITY.state_prefix, IDENTITY.source_id)
+
+    @contextmanager
+    def auditing(self, *, later_secs: float = 0.0, **options: Any) -> Iterator[Audit]:
+        """An audit that is still to run. `later_secs`: how late its clock is."""
+        with tempfile.TemporaryDirectory() as folder:
+            clock = lambda: time.time() + later_secs  # noqa: E731
+            yield Audit(self.source, ReadingProcesses(1), Path(folder), clock, **options)
+
+    def audit(self, **options: Any) -> AuditReport:
+        with self.auditing(**options) as audit:
+            audit.run()
+            return audit.report()
+
+
+def paths(report: AuditReport, kind: str) -> list[str]:
+    return [each["path"] for each in report.names[kind]]
+
+
+def kinds(report: AuditReport) -> list[str]:
+    return sorted({notice.kind for notice in report.notices})
+
+
+def info(path: str, modified_ts: float = 0.0) -> ObjectInfo:
+    return ObjectInfo(path, 1, "e", modified_ts)
+
+
+def files_below(folder: Path) -> Iterable[tuple[str, bytes]]:
+    return sorted((str(file), file.read_bytes()) for file in folder.rglob("*") if file.is_file())

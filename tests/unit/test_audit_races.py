@@ -1,0 +1,131 @@
+"""An audit while the world goes on: what arrives or is committed meanwhile is neither missing nor changed."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blizzard.audit import audit as audits
+from blizzard.audit.ranges import Ranges
+from blizzard.audit.report import Verdict
+from tests.unit.operator_world import HOUR_SECS, OperatorWorld
+
+STEPS = ("listed", "manifest read", "table read")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> OperatorWorld:
+    made = OperatorWorld(tmp_path, {"on_overwrite": "dead_letter"})
+    made.land("a/1.ndjson.gz", "a")
+    made.land("a/empty.ndjson.gz")
+    made.run()
+    made.land("a/2.ndjson.gz", "waits")
+    return made
+
+
+def after(step: str, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let something happen once, when the audit has done this step."""
+    owner, name = {
+        "listed": (audits.Audit, "_list"),
+        "manifest read": (audits, "read_announced"),
+        "table read": (audits, "read_snapshot"),
+    }[step]
+    whole = getattr(owner, name)
+
+    def and_then(*arguments: Any) -> Any:
+        found = whole(*arguments)
+        act()
+        return found
+
+    monkeypatch.setattr(owner, name, and_then)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_what_a_run_commits_meanwhile_is_not_missing(
+    world: OperatorWorld, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after(step, world.run, monkeypatch)
+    report = world.audit(later_secs=HOUR_SECS)
+    assert (report.verdict, report.missing, report.objects) == (Verdict.GOOD, 0, 3)
+    expected = (2, 1) if step == "table read" else (3, 0)
+    assert (report.committed, report.pending) == expected
+    assert report.table_version == (0 if step == "table read" else 1)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_new_content_that_a_run_commits_meanwhile_is_not_changed(
+    world: OperatorWorld, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listing has the etag before, and the table that is read after it has the new one."""
+
+    def overwrite_and_run() -> None:
+        world.land("a/empty.ndjson.gz", "no longer empty")
+        world.run()
+
+    after(step, overwrite_and_run, monkeypatch)
+    report = world.audit(later_secs=HOUR_SECS)
+    assert (report.verdict, report.changed, report.missing) == (Verdict.GOOD, 0, 0)
+
+
+def test_a_file_that_arrives_meanwhile_is_pending(world: OperatorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder that no sweep looks at any more, before its event is there."""
+    world.settings |= {"partition_filter": {"prefix_template": "date=%Y", "lookback": 1}}
+    world.land("date=2200/1.ndjson.gz", "x")
+    world.run()
+    with world.auditing() as audit:
+        before = audit._list
+
+        def land_and_list() -> Any:
+            world.land("date=2020/1.ndjson.gz", "just now")
+            return before()
+
+        monkeypatch.setattr(audits.Audit, "_list", lambda self: land_and_list())
+        audit.run()
+        report = audit.report()
+    assert (report.verdict, report.pending, report.missing) == (Verdict.GOOD, 1, 0)
+    monkeypatch.undo()
+    assert world.audit(later_secs=HOUR_SECS).missing == 1
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_what_seems_to_be_missing_is_looked_at_again(
+    world: OperatorWorld, gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.settings |= {"partition_filter": {"prefix_template": "date=%Y", "lookback": 1}}
+    world.land("date=2200/1.ndjson.gz", "x")
+    world.run()
+    late = world.land("date=2020/1.ndjson.gz", "its event was lost")
+    assert world.audit(later_secs=HOUR_SECS).missing == 1
+    change = late.unlink if gone else lambda: world.land("date=2020/1.ndjson.gz", "other", "content")
+    after("listed", change, monkeypatch)
+    report = world.audit(later_secs=HOUR_SECS)
+    assert (report.verdict, report.missing, report.pending) == (Verdict.GOOD, 0, 0 if gone else 1)
+
+
+def test_two_audits_of_the_same_world_have_the_same_digest(
+    world: OperatorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it was divided: some files of these are in runs of the ledger, some in receipts only."""
+    for number in range(33):
+        world.land(f"b/{number:02}.ndjson.gz", f"{number}")
+        world.run()
+    world.land_bytes("b/05.txt", b"skipped")
+    world.land("b/40.ndjson.gz", "waits")
+    assert [*(world.state / "ledger").glob("*.run")]
+    whole = world.audit()
+    ranges = Ranges(("a", "a/2.ndjson.gz", "b/05", "b/31.ndjson.gz"))
+    monkeypatch.setattr(audits, "ranges_of", lambda *_: ranges)
+    in_parts = world.audit()
+    assert (whole.verdict, whole.committed, whole.pending) == (Verdict.GOOD, 36, 1)
+    assert (in_parts.digest, in_parts.partitions, in_parts.rows) == (whole.digest, whole.partitions, whole.rows)
+    world.table().delete("id = '7'")
+    assert world.audit().digest != whole.digest
+
+
+def test_only_a_folder(world: OperatorWorld) -> None:
+    world.land("b/1.ndjson.gz", "x")
+    world.land("a/b/1.ndjson.gz", "x")
+    world.run()
+    assert (world.audit().objects, world.audit(prefix="a/").objects, world.audit(prefix="b/").objects) == (5, 4, 1)
+    assert (world.audit(prefix="b/").verdict, world.audit(prefix="b/").rows.found) == (Verdict.GOOD, 1)

@@ -1,0 +1,147 @@
+"""`blizzard audit`: exit codes, JSON, what it writes and what it reads again."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blizzard.audit import sample
+from blizzard.audit.sample import Sample, read_again
+from blizzard.cli import main
+from blizzard.storage.local import LocalStore
+from tests.unit.operator_world import OperatorWorld, files_below
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> OperatorWorld:
+    made = OperatorWorld(tmp_path, {"partition_filter": {"prefix_template": "date=%Y", "lookback": 1}})
+    made.land("date=2200/1.ndjson.gz", "a", "b", None)
+    made.land("date=2200/2.ndjson.gz", "c")
+    made.run()
+    return made
+
+
+def audit(world: OperatorWorld, *options: str) -> int:
+    return main(["audit", str(world.config_file), *options])
+
+
+def answer(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    (report,) = json.loads(capsys.readouterr().out)
+    return dict(report)
+
+
+def test_a_good_answer(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(world, "--json") == 0
+    report = answer(capsys)
+    assert report["objects"] == sum(
+        report[each] for each in ("committed", "dead_lettered", "skipped", "pending", "missing")
+    )
+    assert (report["verdict"], report["committed"], report["table_version"]) == ("good", 2, 0)
+    assert audit(world) == 0
+    said = capsys.readouterr().out
+    assert " rows           3 found, 3 by the receipts\n" in said
+    assert said.endswith(" verdict        good\n")
+
+
+def test_a_bad_answer_names_what_is_wrong_and_can_be_repaired(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.land("date=2020/late\n.ndjson.gz", "late")
+    assert audit(world, "--repair") == 1
+    said = capsys.readouterr().out
+    assert " missing: date=2020/late\\n.ndjson.gz (size " in said
+    assert " repaired: 1 files were announced again" in said
+    assert audit(world) == 0
+    world.run(sweep=False)
+    capsys.readouterr()
+    assert audit(world, "--json") == 0
+    assert answer(capsys)["committed"] == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--pipeline", "nobody"], "--pipeline nobody: expected one of orders"),
+        (["--source", "nobody"], "--source nobody: expected one of orders:shop"),
+        (["--sample", "-1"], "--sample"),
+    ],
+)
+def test_wrong_input(world: OperatorWorld, options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(world, *options) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_a_source_that_cannot_be_listed_is_a_failure(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.settings["uri"] = "nowhere"
+    assert audit(world) == 1
+    assert "there is no such folder" in capsys.readouterr().err
+
+
+def test_one_source_and_one_folder(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(world, "--json", "--pipeline", "orders", "--source", "shop", "--partition", "date=2200/") == 0
+    assert answer(capsys)["objects"] == 2
+    assert audit(world, "--json", "--source", "orders:shop", "--partition", "date=2201") == 0
+    assert answer(capsys)["objects"] == 0
+
+
+def test_without_repair_nothing_is_written(world: OperatorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not to the source, and not to the table."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a command that only reads has written")
+
+    before = [*files_below(world.folder)]
+    for name in ("put", "create", "writer", "delete"):
+        monkeypatch.setattr(LocalStore, name, refuse)
+    (world.folder / "incoming" / "date=2020").mkdir()
+    (world.folder / "incoming" / "date=2020" / "late.ndjson.gz").write_bytes(b"late")
+    assert world.audit().missing == 1
+    (world.folder / "incoming" / "date=2020" / "late.ndjson.gz").unlink()
+    assert [*files_below(world.folder)] == before
+
+
+# -- the sample
+
+
+def test_a_sample_of_a_good_table(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    before = [*files_below(world.folder)]
+    assert audit(world, "--json", "--sample", "10") == 0
+    report = answer(capsys)["sample"]
+    assert (report["files"], report["rows"], report["differ"], report["problem"]) == (2, 3, [], None)
+    assert [*files_below(world.folder)] == before
+
+
+def test_a_value_that_was_changed_by_hand(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.table().update(updates={"amount": "7"}, predicate="id = 'b'")
+    world.table().delete("id = 'c'")
+    assert audit(world, "--json", "--sample", "10") == 1
+    first, second = answer(capsys)["sample"]["differ"]
+    assert first["path"] == "date=2200/1.ndjson.gz"
+    assert first["values"] == [{"row": 1, "column": "amount", "file": "1", "table": "7"}]
+    assert (second["path"], second["rows_missing"], second["values"]) == ("date=2200/2.ndjson.gz", 1, [])
+
+
+def test_a_row_that_its_file_does_not_have(world: OperatorWorld, tmp_path: Path) -> None:
+    found = world.source.files.head("date=2200/2.ndjson.gz")
+    assert found is not None
+    world.land("date=2200/2.ndjson.gz")  # so that reading again brings nothing
+    again = world.source.files.head("date=2200/2.ndjson.gz")
+    assert again is not None
+    files = [(found.key, found.size, found.etag, found.modified_ts, 1)]
+    (tmp_path / "again").mkdir()
+    report = read_again(Sample(world.source, 0, files, "s"), world.config(), tmp_path / "again")
+    assert [(each["path"], each["rows_added"]) for each in report.differ] == [(found.key, 1)]
+    assert sample.is_bad(report)
+
+
+def test_files_that_only_spark_can_read_are_not_compared(world: OperatorWorld, tmp_path: Path) -> None:
+    world.land_bytes("date=2200/3.ndjson.gz", gzip.compress(b'{"id": "a"}\n{"id": 1}\nxx\n'))
+    info = world.source.files.head("date=2200/3.ndjson.gz")
+    assert info is not None
+    files = [(info.key, info.size, info.etag, info.modified_ts, 1)]
+    (tmp_path / "again").mkdir()
+    report = read_again(Sample(world.source, 0, files, "s"), world.config(), tmp_path / "again")
+    assert "Spark is needed" in (report.problem or "")
+    assert not sample.is_bad(report)

@@ -1,0 +1,178 @@
+"""`blizzard files`: the life of each file, or why it is not in."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blizzard.audit.lives import literal_prefix
+from blizzard.cli import main
+from blizzard.manifest.segments import Entry
+from tests.unit.operator_world import IDENTITY, OperatorWorld, files_below
+
+GOOD, DIRTY, TORN = "a/1.ndjson.gz", "a/2.ndjson.gz", "a/torn.ndjson.gz"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> OperatorWorld:
+    """Three commits, the last of which an event announced; one file waits."""
+    made = OperatorWorld(tmp_path)
+    made.land(GOOD, "x", "y")
+    made.run()
+    made.land(DIRTY, "x", None, None)
+    made.land_bytes(TORN, b"\x1f\x8b")
+    made.run()
+    announce(made, "b/by event.ndjson.gz", "x")
+    made.run(sweep=False)
+    announce(made, "c/waits.ndjson.gz", "x")
+    return made
+
+
+def announce(world: OperatorWorld, path: str, *ids: str) -> None:
+    world.land(path, *ids)
+    info = world.source.files.head(path)
+    assert info is not None
+    entry = Entry(path, info.size, info.etag, info.modified_ts)
+    world.manifest.append([entry], writer_id="w", now_ts=1.0, floor=world_segment(world))
+
+
+def world_segment(world: OperatorWorld) -> int:
+    return int(json.loads((world.folder / "lake" / IDENTITY.copy_key).read_text())["manifest"]["segment"])
+
+
+def files(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str], *options: str, code: int = 0
+) -> dict[str, dict[str, Any]]:
+    assert main(["files", str(world.config_file), "--json", *options]) == code
+    return {life["path"]: life for life in json.loads(capsys.readouterr().out)}
+
+
+def test_the_life_of_a_committed_file(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    life = files(world, capsys, GOOD)[GOOD]
+    info = world.source.files.head(GOOD)
+    assert info is not None
+    assert (life["source"], life["state"], life["reason"], life["listed"]) == ("orders:shop", "committed", None, True)
+    assert (life["etag"], life["etag_committed"], life["size"]) == (info.etag, info.etag, info.size)
+    assert (life["announced_by"], life["announced_ts"]) == ("sweep", pytest.approx(info.modified_ts, abs=0.001))
+    assert (life["sequence"], life["table_version"], life["rows"], life["rejected"]) == (0, 0, 2, 0)
+    assert life["committed_ts"] == pytest.approx(life["announced_ts"] + life["latency_secs"])
+
+
+def test_other_commits_do_not_confuse_the_versions(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(3):
+        world.table().delete("id = 'nobody'")
+    world.table().optimize.compact()
+    world.table().delete("id = 'y'")
+    world.run()
+    found = files(world, capsys)
+    versions = {path: life["table_version"] for path, life in found.items()}
+    assert versions[DIRTY] == 1
+    log = (world.folder / "lake" / "_delta_log" / f"{versions['c/waits.ndjson.gz']:020d}.json").read_text()
+    assert '"version":3' in log.replace(" ", "")
+    assert found["c/waits.ndjson.gz"]["sequence"] == 3
+
+
+def test_why_files_are_not_in(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.land_bytes("a/readme.txt", b"hello")
+    world.land("d/new.ndjson.gz", "x")
+    found = files(world, capsys)
+    assert {path: life["state"] for path, life in found.items()} == {
+        GOOD: "committed",
+        DIRTY: "committed",
+        "a/readme.txt": "skipped",
+        TORN: "dead_lettered",
+        "b/by event.ndjson.gz": "committed",
+        "c/waits.ndjson.gz": "pending",
+        "d/new.ndjson.gz": "pending",
+    }
+    assert (found[DIRTY]["rows"], found[DIRTY]["rejected"]) == (1, 2)
+    assert "truncated" in found[TORN]["reason"]
+    assert "pattern" in found["a/readme.txt"]["reason"]
+    assert found["b/by event.ndjson.gz"]["announced_by"] == "event"
+    assert (found["c/waits.ndjson.gz"]["announced_by"], found["d/new.ndjson.gz"]["announced_by"]) == ("event", None)
+    assert "the next run reads it" in found["c/waits.ndjson.gz"]["reason"]
+    assert "the next sweep does" in found["d/new.ndjson.gz"]["reason"]
+
+
+def test_a_missing_file_says_what_brings_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path, {"partition_filter": {"prefix_template": "date=%Y", "lookback": 1}})
+    world.land("date=2019/old.ndjson.gz", "x")
+    world.land("date=2200/1.ndjson.gz", "x")
+    world.run()
+    late = world.land("date=2020/late.ndjson.gz", "x")
+    world.settings["settle_delay_secs"] = 0
+    found = files(world, capsys)
+    assert (found["date=2020/late.ndjson.gz"]["state"], late.exists()) == ("missing", True)
+    assert "blizzard audit --repair" in found["date=2020/late.ndjson.gz"]["reason"]
+    assert found["date=2019/old.ndjson.gz"]["state"] == "skipped"
+    assert "lookback" in found["date=2019/old.ndjson.gz"]["reason"]
+
+
+def test_files_that_are_gone_and_announcements_without_a_file(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (GOOD, "c/waits.ndjson.gz"):
+        (world.folder / "incoming" / path).unlink()
+    found = files(world, capsys, GOOD, "c/*")
+    assert (found[GOOD]["state"], found[GOOD]["listed"]) == ("committed", False)
+    assert found[GOOD]["reason"] == "the source no longer has it"
+    assert "does not have it" in found["c/waits.ndjson.gz"]["reason"]
+
+
+def test_overwritten_files(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.land(GOOD, "other")
+    life = files(world, capsys, GOOD)[GOOD]
+    assert (life["state"], "overwritten" in life["reason"]) == ("committed", True)
+    assert life["etag"] != life["etag_committed"]
+    world.settings["on_overwrite"] = "dead_letter"
+    assert files(world, capsys, GOOD)[GOOD]["state"] == "pending"
+    world.run()
+    assert files(world, capsys, GOOD)[GOOD]["state"] == "dead_lettered"
+
+
+def test_patterns_uris_states_times_and_limits(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [*files(world, capsys, "a/*", "b/**")] == [GOOD, DIRTY, TORN, "b/by event.ndjson.gz"]
+    assert [*files(world, capsys, f"{world.source.files.uri}{GOOD}")] == [GOOD]
+    assert [*files(world, capsys, "--state", "pending", "--state", "dead_lettered")] == [TORN, "c/waits.ndjson.gz"]
+    assert [*files(world, capsys, "--limit", "2")] == [GOOD, DIRTY]
+    assert [*files(world, capsys, "--since", "1h", "--source", "shop", "a/1*")] == [GOOD]
+    assert files(world, capsys, "--since", "2200-01-01") == {}
+
+
+def test_a_path_that_is_nowhere(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    found = files(world, capsys, GOOD, "a/nowhere.gz", code=1)
+    assert (found[GOOD]["state"], found["a/nowhere.gz"]["state"]) == ("committed", "absent")
+    assert files(world, capsys, "nowhere/*") == {}
+
+
+def test_a_lost_ledger_and_lost_receipts(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.rmtree(world.state / "receipts")
+    found = files(world, capsys)
+    assert (found[GOOD]["state"], found[GOOD]["rows"], found[GOOD]["table_version"]) == ("committed", 2, 0)
+    assert found[GOOD]["announced_by"] is None
+
+
+def test_text_for_people_and_nothing_is_written(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    world.land("b/a\nb.ndjson.gz", "x")
+    before = [*files_below(world.folder)]
+    assert main(["files", str(world.config_file)]) == 0
+    assert [*files_below(world.folder)] == before
+    said = capsys.readouterr().out
+    assert "orders:shop: b/a\\nb.ndjson.gz\n state          pending\n" in said
+    assert " rows           1, and 2 records refused\n" in said
+    assert " announced by   an event, of " in said
+
+
+@pytest.mark.parametrize(
+    ("globs", "prefix"),
+    [([], ""), (["a/b*"], "a/b"), (["a/b1", "a/b2"], "a/b"), (["a", "ab"], "a"), (["x", "y"], ""), (["a{b,c}"], "a")],
+)
+def test_what_all_paths_begin_with(globs: list[str], prefix: str) -> None:
+    assert literal_prefix(globs) == prefix
+
+
+def test_wrong_input(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["files", str(world.config_file), "[a"]) == 2
+    assert "PATTERN [a" in capsys.readouterr().err
