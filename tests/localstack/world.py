@@ -16,7 +16,7 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
-from infra.local.demo.scenario import COLUMNS, CONFIG, PREFIX, STATE_PREFIX
+from infra.local.demo.scenario import CONFIG, PREFIX, STATE_PREFIX
 from infra.local.deploy.release import LINKED, TEMPLATE, pack
 from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.server_process import LocalAws, local_aws
@@ -143,7 +143,7 @@ class World:
         lake = S3Store(LAKE, "events/", S3Settings.from_environment(self.aws.environment()))
         letters = list(DeadLetters(lake, STATE_PREFIX, "events:landing").letters())
         options = {**self.aws.environment(), "AWS_ALLOW_HTTP": "true"}
-        return reconcile(read_source(self._objects(), "id"), f"s3://{LAKE}/events", options, letters, COLUMNS)
+        return reconcile(read_source(self._objects(), "id"), f"s3://{LAKE}/events", options, letters)
 
     def has_table(self) -> bool:
         found = self.client("s3").list_objects_v2(Bucket=LAKE, Prefix="events/_delta_log/", MaxKeys=1)

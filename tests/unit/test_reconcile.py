@@ -25,7 +25,7 @@ def reconciled(
 ) -> Reconciliation:
     sources = [{"file": file, "row": row} for _, file, row in rows]
     write_deltalake(str(tmp_path / "table"), pa.table({"id": [name for name, _, _ in rows], "_source": sources}))
-    return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, letters, ["id"])
+    return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, letters)
 
 
 def test_complete_rows_are_good(tmp_path: Path) -> None:
@@ -52,6 +52,15 @@ def test_a_record_with_other_values_is_changed(tmp_path: Path) -> None:
     assert found.changed == [("a.gz", 0)]
 
 
+def test_a_value_that_no_column_could_hold_is_looked_for_among_the_rescued(tmp_path: Path) -> None:
+    body = gzip.compress(b'{"id": "1", "value": "n/a", "unit": null}\n')
+    columns = {"id": ["1"], "value": pa.array([None], pa.float64()), "_source": [{"file": "a.gz", "row": 0}]}
+    for rescued, changed in (('{"value": "n/a"}', []), ('{"value": "0"}', [("a.gz", 0)]), (None, [("a.gz", 0)])):
+        table = pa.table({**columns, "_rescued": pa.array([rescued], pa.string())})
+        write_deltalake(str(tmp_path / "table"), table, mode="overwrite")
+        assert reconcile(read_source([("a.gz", body)], "id"), str(tmp_path / "table"), {}, []).changed == changed
+
+
 def test_a_row_without_a_record_is_unexpected(tmp_path: Path) -> None:
     found = reconciled(tmp_path, [*ROWS, ("4", "c.gz", 0)])
     assert not found.good
@@ -66,7 +75,7 @@ def test_bad_input_without_a_dead_letter_is_silent(tmp_path: Path) -> None:
 
 
 def reconciled_without_letters(tmp_path: Path) -> Reconciliation:
-    return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [], ["id"])
+    return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [])
 
 
 def test_the_text_names_each_fault_and_each_dead_letter(tmp_path: Path) -> None:

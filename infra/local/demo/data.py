@@ -52,6 +52,8 @@ def second_wave(now_ts: float, seed: int) -> Iterator[Drop]:
     yield Drop(f"{today}/{_name(now_ts, 905, rng, 'csv')}", _csv(rng), "CSV, with one broken row")
     yield Drop(f"{today}/{_name(now_ts, 906, rng, 'json')}", _json(rng), "a JSON array")
     yield Drop(f"{today}/{_name(now_ts, 907, rng, 'parquet')}", _parquet(rng), "Parquet")
+    yield Drop(f"{today}/{_name(now_ts, 908, rng)}", _body(rng, unit="°C"), "its producer has added a field, unit")
+    yield Drop(f"{today}/{_name(now_ts, 909, rng)}", _body(rng, value="n/a"), "its producer sends text for value")
     yield Drop(f"{today}/000-sorts-first.ndjson.gz", _body(rng), "a name below the watermark")
     for number in range(910, 920):
         yield Drop(f"{_folder(now_ts, number % PARTITIONS)}/{_name(now_ts, number, rng)}", _body(rng), "plain")
@@ -65,8 +67,9 @@ def _name(now_ts: float, number: int, rng: random.Random, extension: str = "ndjs
     return f"{int(now_ts) + number}-{rng.randrange(16**8):08x}.{extension}"
 
 
-def _body(rng: random.Random, broken: int = 0) -> bytes:
-    lines = [json.dumps(_record(rng)) for _ in range(RECORDS)]
+def _body(rng: random.Random, broken: int = 0, **changed: object) -> bytes:
+    """`changed`: fields that every record has in place of its own."""
+    lines = [json.dumps({**_record(rng), **changed}) for _ in range(RECORDS)]
     for _ in range(broken):
         lines.insert(rng.randrange(len(lines)), '{"id": "cut off in the mid')
     return gzip.compress(("\n".join(lines) + "\n").encode(), mtime=0)

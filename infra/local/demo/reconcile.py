@@ -115,20 +115,26 @@ def _values(line: bytes) -> Mapping[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
+def _values_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The values of a record that a row has: in columns, and those that no column could hold in `_rescued`."""
+    of_path_or_job = ("date", "_source", "_rescued")
+    values = {name: value for name, value in row.items() if name not in of_path_or_job and value is not None}
+    return {**values, **json.loads(row.get("_rescued") or "{}")}
+
+
 def reconcile(
     source: Source,
     table_uri: str,
     storage_options: Mapping[str, str],
     dead_letters: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
 ) -> Reconciliation:
-    """Compare the source with the table at `table_uri`: which records it has, and their values of `columns`."""
-    table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table(columns=[*columns, "_source"])
-    return compare(source, table.to_pylist(), dead_letters, columns)
+    """Compare the source with the table at `table_uri`: which records it has, and every value of them."""
+    table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table()
+    return compare(source, table.to_pylist(), dead_letters)
 
 
 def compare(
-    source: Source, rows: Iterable[Mapping[str, Any]], dead_letters: Sequence[Mapping[str, Any]], columns: Sequence[str]
+    source: Source, rows: Iterable[Mapping[str, Any]], dead_letters: Sequence[Mapping[str, Any]]
 ) -> Reconciliation:
     """As `reconcile`, for rows that were already read."""
     found: Counter[Record] = Counter()
@@ -137,7 +143,7 @@ def compare(
         record = (row["_source"]["file"], row["_source"]["row"])
         found[record] += 1
         expected = source.records.get(record)
-        if expected is not None and any(row[name] != expected.get(name) for name in columns):
+        if expected is not None and _values_in(row) != {k: v for k, v in expected.items() if v is not None}:
             changed.append(record)
     letters = {(letter["path"], letter.get("row")) for letter in dead_letters}
     silent = [path for path in source.bad_files if (path, None) not in letters]

@@ -38,7 +38,6 @@ REFRESH_EVERY_SECS = 2.0
 SCHEDULES_EVERY_SECS = 5.0
 """Faster than on AWS, where a schedule fires at most once a minute."""
 FAST_PARAMETERS = {"WakeWindowSecs": "1", "BatchingWindowSecs": "1", "BackoffSecs": "1"}
-COLUMNS = ["id", "timestamp", "value", "payload"]
 
 CONFIG = """\
 pipelines:
@@ -51,6 +50,8 @@ pipelines:
         uri: s3://landing/raw-events/
         pattern: "**/*.{ndjson.gz,csv,json,parquet}"
         schema: "id STRING NOT NULL, timestamp BIGINT, value DOUBLE, payload STRING"
+        new_fields: add
+        misfits: rescue
         format: mixed
         mixed:
           - {pattern: "**/*.csv", format: csv}
@@ -292,7 +293,7 @@ def _is_idle(demo: Demo) -> bool:
 def _reconcile(demo: Demo) -> Reconciliation:
     letters = list(DeadLetters(_lake(demo), STATE_PREFIX, "events:landing").letters())
     options = demo.stack.aws.environment() | {"AWS_ALLOW_HTTP": "true"}
-    return reconcile(read_source(_objects(demo), "id"), "s3://lake/events", options, letters, COLUMNS)
+    return reconcile(read_source(_objects(demo), "id"), "s3://lake/events", options, letters)
 
 
 def _objects(demo: Demo) -> Iterator[tuple[str, bytes]]:
