@@ -153,7 +153,7 @@ def test_keys_in_another_case_and_columns_from_other_keys_together() -> None:
 
 def test_the_example_of_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "schemas.md").read_text()
-    section = page.partition("## Data that is not as the schema says")[2]
+    section = page.partition("\n## Data that is not as the schema says\n")[2].partition("\n## ")[0]
     [ddl] = re.findall(r"With the schema `(.*?)`", section)
     [record] = re.findall(r"```text\n(.*?)\n```", section)
     [options] = re.findall(r"```yaml\n(.*?)\n```", section, re.DOTALL)

@@ -26,7 +26,8 @@ class Bad(NamedTuple):
     needs: str
 
 
-NESTED_TYPE = "STRUCT<a: INT, b: STRING>"
+WIDER = {"INT", "BIGINT", "DOUBLE", "DECIMAL(19,0)", "DECIMAL(10,2)", "DECIMAL(6,3)", "ARRAY<INT>"}
+"""Those among the types below to which a column can be widened; others are not told."""
 BAD_JSON = [
     Bad("TINYINT", "40000", 40000, "BIGINT"),
     Bad("TINYINT", "200", 200, "BIGINT"),
@@ -38,7 +39,7 @@ BAD_JSON = [
     Bad("FLOAT", '"x"', "x", "STRING"),
     Bad("DOUBLE", "true", True, "BOOLEAN"),
     Bad("DECIMAL(5,2)", '"abc"', "abc", "STRING"),
-    Bad("DECIMAL(5,2)", "999.995", 999.995, "DOUBLE"),
+    Bad("DECIMAL(5,2)", "999.995", 999.995, "DECIMAL(6,3)"),
     Bad("BOOLEAN", '"yes"', "yes", "STRING"),
     Bad("BOOLEAN", "1", 1, "BIGINT"),
     Bad("DATE", '"tomorrow"', "tomorrow", "STRING"),
@@ -127,7 +128,8 @@ def test_a_value_that_does_not_fit_is_rescued(name: str, bad: Bad, misfits: str)
     assert rescued(read) == {0: {"v": bad.rescued}}
     assert counts(read.misfits) == {"v": (1, 0)}
     kind = read.misfits["v"].kind
-    assert (None if kind is None else kind_ddl(kind)) == (bad.needs if misfits == "widen" else None)
+    told = misfits == "widen" and bad.needs in WIDER
+    assert (None if kind is None else kind_ddl(kind)) == (bad.needs if told else None)
 
 
 @each_misfit

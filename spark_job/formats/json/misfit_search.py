@@ -1,15 +1,18 @@
 """Which values of a refused line do not fit their columns: the parser itself decides, for one column at a time."""
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DecimalType, StructType
 
+from blizzard.config.ddl import Type
+from blizzard.infer.values import type_of
 from spark_job.formats.json.certain_misfits import certainly_misfits
 from spark_job.formats.json.exact_records import exact_record, line_of
 from spark_job.formats.json.parser import NdjsonParser
-from spark_job.formats.odd_data import OddValue
+from spark_job.formats.odd_data import NumberText, OddValue
 from spark_job.formats.odd_places import Path, Place, places
 
 
@@ -61,9 +64,15 @@ def without_misfits(record: dict[str, Any], some: Sequence[Place]) -> tuple[byte
         if isinstance(around, dict) and path[-1] in around:  # else it was taken out with another one
             value = around.pop(path[-1])
             dotted = ".".join(path)
-            misfits.append(OddValue(dotted, dotted, value))
+            misfits.append(OddValue(dotted, dotted, value, _decimal_kind(value, place)))
     line = line_of(record)
     return None if line is None or not misfits else (line, misfits)
+
+
+def _decimal_kind(value: Any, place: Place) -> Type | None:
+    """A number beside a DECIMAL is one with more digits, and no DOUBLE. None: the type is that of any such value."""
+    is_number = isinstance(place.data_type, DecimalType) and isinstance(value, NumberText)
+    return type_of(Decimal(value)) if is_number else None
 
 
 def _depth(record: dict[str, Any], path: Path) -> int:
