@@ -88,8 +88,7 @@ class BatchReader:
         self._log_layout_reason()
         record_type = self._record_type()
         whole = self._task(layout, record_type, sequence)
-        needs_spark = layout.rules.need_spark
-        task = whole.staged(self._staging.new_folder()) if needs_spark else whole
+        task = whole.staged(self._staging.new_folder()) if layout.rules.need_spark else whole
         with self._engine.translating(f"reading a batch of {len(files)} files"):
             parts = packed_files(task_files(files, self._partition_columns), self._engine.cores)
             reports = self._engine.run(task, parts)
@@ -99,9 +98,8 @@ class BatchReader:
                 raise_refused(report.refused_write for report in reports)
                 decided = self._decided(task, reports, deferred) if deferred else []
                 data_files += [data_file for part in decided for data_file in part.data_files]
-                if needs_spark and data_files:
-                    completed = self._completed(whole, data_files)
-                    decided.append(completed)
+                if task is not whole and data_files:
+                    decided.append(completed := self._completed(whole, data_files))
                     data_files = [*completed.data_files]
             except Exception:
                 self._staging.discard([*deferred, *data_files])

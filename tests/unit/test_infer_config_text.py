@@ -142,7 +142,7 @@ def test_what_was_found_can_be_handed_over() -> None:
 @pytest.mark.parametrize("fence", [one for one in fences("yaml") if "pipelines:" in one.body], ids=str)
 def test_the_configurations_of_the_page_are_valid(fence: Any) -> None:
     if "schemas.md" in str(fence):
-        parse_config(fence.body, {})
+        parse_config(fence.body, {}, folder="/")
 
 
 def test_the_page_shows_one_as_it_is_written() -> None:
