@@ -131,7 +131,7 @@ class Audit:
             table_version=self.snapshot.version,
             sequence=self.snapshot.checkpoint.sequence if self.snapshot.checkpoint.sequence >= 0 else None,
             listed_at=self._listed_ts,
-            digest=f"{tally.digest % (1 << 256):064x}",
+            digest=f"{tally.digest & (1 << 256) - 1:064x}",
         )
 
     # -- steps

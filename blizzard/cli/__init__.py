@@ -17,7 +17,7 @@ from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import one_line
 
 COMMANDS: Mapping[str, str] = {
-    "init": "Look at a bucket or folder, and write a configuration for it.",
+    "init": "Look at a bucket or folder, and write its configuration.",
     "run": "Sweep and ingest on this machine.",
     "audit": "Account for every object of the sources, and every row.",
     "files": "Show the life of files, or why they are not in.",
@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "resume": "Let the dispatcher start runs again after failures.",
     "validate": "Report every problem in a configuration.",
     "setup": "Get the jars that Spark needs.",
-    "schema-history": "Show how the schema of each table has changed, and which files brought it.",
+    "schema-history": "Show how the columns of each table have changed.",
     "schema": "Print the JSON Schema of the configuration, for editors.",
 }
 """Every command with its line in `blizzard --help`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.config.format_options import CsvOptions
-from blizzard.config.schema_limits import name_problems
+from blizzard.config.schema_limits import mapping_problems
 from spark_job.infer.csv_dialect import Dialect, forms_of
 from spark_job.infer.csv_sample import csv_parts
 from spark_job.infer.heads import Head
@@ -101,7 +101,7 @@ def _twice(names: Sequence[str]) -> list[str]:
 
 
 def _is_odd(name: str) -> bool:
-    return bool(name) and next(name_problems(name, name), None) is not None
+    return next(mapping_problems(name, name), None) is not None
 
 
 def _storable(names: Sequence[str]) -> list[str]:

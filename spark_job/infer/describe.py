@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from blizzard.config.schema_limits import name_problems
+from blizzard.config.schema_limits import mapping_problems
 from blizzard.infer.ddl_text import ddl_of, type_ddl
 from blizzard.infer.findings import (
     ColumnFound,
@@ -108,7 +108,7 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
 
 
 def _is_free(name: str) -> bool:
-    return not name.startswith("_") and next(name_problems(name, name), None) is None
+    return bool(name) and not name.startswith("_") and next(mapping_problems(name, name), None) is None
 
 
 def _why_no_column(name: str, own: Collection[str]) -> str:

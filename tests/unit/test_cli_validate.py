@@ -157,7 +157,8 @@ def test_a_wrong_value_is_invalid_by_the_json_schema(wrong: str) -> None:
 
 def test_each_command_is_a_module_and_listed_in_help() -> None:
     names = [path.stem for path in Path(blizzard.cli.__file__).parent.glob("[!_]*.py")]
-    assert {name for name in names if hasattr(import_module(f"blizzard.cli.{name}"), "command")} == set(COMMANDS)
+    commands = {name for name in names if hasattr(import_module(f"blizzard.cli.{name}"), "command")}
+    assert {name.replace("_", "-") for name in commands} == set(COMMANDS)
 
 
 def test_help_lists_each_command(capsys: pytest.CaptureFixture[str]) -> None:
