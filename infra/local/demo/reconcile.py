@@ -115,11 +115,15 @@ def _values(line: bytes) -> Mapping[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
-def _values_in(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _values_in(row: Mapping[str, Any], columns: Sequence[str] | None) -> Mapping[str, Any]:
     """The values of a record that a row has: in columns, and those that no column could hold in `_rescued`."""
-    of_path_or_job = ("date", "_source", "_rescued")
-    values = {name: value for name, value in row.items() if name not in of_path_or_job and value is not None}
-    return {**values, **json.loads(row.get("_rescued") or "{}")}
+    of_record = {name: value for name, value in row.items() if name not in ("date", "_source", "_rescued")}
+    return _values_of({**of_record, **json.loads(row.get("_rescued") or "{}")}, columns)
+
+
+def _values_of(record: Mapping[str, Any], columns: Sequence[str] | None) -> Mapping[str, Any]:
+    """Those of `columns`, without nulls."""
+    return {name: value for name, value in record.items() if value is not None and (columns is None or name in columns)}
 
 
 def reconcile(
@@ -127,14 +131,20 @@ def reconcile(
     table_uri: str,
     storage_options: Mapping[str, str],
     dead_letters: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] | None = None,
 ) -> Reconciliation:
-    """Compare the source with the table at `table_uri`: which records it has, and every value of them."""
-    table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table()
-    return compare(source, table.to_pylist(), dead_letters)
+    """Compare the source with the table at `table_uri`: which records it has, and their values of `columns`; None:
+    every value of them."""
+    read = None if columns is None else [*columns, "_source"]
+    table = DeltaTable(table_uri, storage_options=dict(storage_options)).to_pyarrow_table(columns=read)
+    return compare(source, table.to_pylist(), dead_letters, columns)
 
 
 def compare(
-    source: Source, rows: Iterable[Mapping[str, Any]], dead_letters: Sequence[Mapping[str, Any]]
+    source: Source,
+    rows: Iterable[Mapping[str, Any]],
+    dead_letters: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] | None = None,
 ) -> Reconciliation:
     """As `reconcile`, for rows that were already read."""
     found: Counter[Record] = Counter()
@@ -143,7 +153,7 @@ def compare(
         record = (row["_source"]["file"], row["_source"]["row"])
         found[record] += 1
         expected = source.records.get(record)
-        if expected is not None and _values_in(row) != {k: v for k, v in expected.items() if v is not None}:
+        if expected is not None and _values_in(row, columns) != _values_of(expected, columns):
             changed.append(record)
     letters = {(letter["path"], letter.get("row")) for letter in dead_letters}
     silent = [path for path in source.bad_files if (path, None) not in letters]
