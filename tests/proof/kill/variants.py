@@ -111,6 +111,8 @@ def with_tables(commit: Callable[..., int]) -> None:
 
     def begun(self: TablePreparation, **more: Any) -> Any:
         transaction: Any = begin(self, **more)
+        # The engine `auto` wraps the commit that makes a table.
+        getattr(transaction, "_chosen", transaction).of = self.table  # type: ignore[attr-defined]
         transaction.of = self.table  # type: ignore[attr-defined]
         return transaction
 
