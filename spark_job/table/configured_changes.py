@@ -3,30 +3,12 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from spark_job.table.columns import FILLED_BY_DELTA, SOURCE_COLUMN, column_conflicts, missing_columns
 from spark_job.table.constraints import constraint_conflicts, missing_constraints
 from spark_job.table.file_layout import TableDescription
-
-_INTEGERS: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
-_INTEGER_DIGITS: Mapping[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 20}
-"""Digits before the point of the DECIMAL to which Delta widens the type."""
+from spark_job.table.widening import widens
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,22 +85,3 @@ def _steps(before: DataType, after: DataType, path: tuple[str, ...]) -> Iterator
             yield from _steps(before.valueType, after.valueType, (*path, "value"))
         case _ if before.simpleString() != after.simpleString():
             yield Widening(path, before, after) if widens(before, after) else None
-
-
-def widens(before: DataType, after: DataType) -> bool:
-    """Whether Delta changes the type without writing any row again."""
-    match before, after:
-        case DecimalType(), DecimalType():
-            more = after.precision - after.scale >= before.precision - before.scale
-            return more and after.scale >= before.scale
-        case _, DecimalType() if type(before) in _INTEGER_DIGITS:
-            return bool(after.precision - after.scale >= _INTEGER_DIGITS[type(before)])
-        case FloatType(), DoubleType():
-            return True
-        case DateType(), TimestampNTZType():
-            return True
-    if type(before) not in _INTEGERS:
-        return False
-    if isinstance(after, DoubleType):
-        return not isinstance(before, LongType)
-    return type(after) in _INTEGERS and _INTEGERS.index(type(after)) > _INTEGERS.index(type(before))

@@ -83,6 +83,15 @@ def test_any_other_type_is_refused_with_the_ways_out(lake: EngineLake, kind: str
     continues(lake, "a", "b")
 
 
+def test_a_decimal_to_which_delta_does_not_widen_is_refused_before_anything_is_read(lake: EngineLake) -> None:
+    """Delta asks for as many digits as an INT has, also of a TINYINT."""
+    begin(lake, "id STRING, n TINYINT")
+    lake.settings = {"schema": "id STRING, n DECIMAL(5,0)"}
+    refused_before_reading(lake, "column n: expected decimal.5,0., found tinyint")
+    lake.settings = {"schema": "id STRING, n DECIMAL(10,0)"}
+    refused_before_reading(lake, r"widening column n from tinyint to decimal\(10,0\)", NeedsSpark)
+
+
 def test_not_null_that_is_added_holds_for_new_records_alone(lake: EngineLake) -> None:
     begin(lake)
     lake.put("2.ndjson", {"id": "b"})
