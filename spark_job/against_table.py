@@ -26,7 +26,7 @@ from spark_job.table.configured_changes import ConfiguredChanges, configured_cha
 from spark_job.table.derived_columns import known_columns
 from spark_job.table.evolution import RESERVED
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
-from spark_job.table.preparation import read_columns, record_columns
+from spark_job.table.preparation import path_columns, record_columns
 from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of
@@ -118,18 +118,22 @@ def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
 
 def _columns(wanted: TableSource, table: TableDescription) -> list[StructField]:
     """Of a column that only Spark derives, the type is taken for that of the table."""
-    read = read_columns(wanted)
-    known = known_columns(wanted.derive, [*read, SOURCE_COLUMN])
+    known = _known_columns(wanted)
     configured = columns_of(wanted.schema).fields
     record = record_columns(wanted, configured, table.schema)
     in_table = {one.name: one for one in table.schema}
     derived = [known.get(name) or in_table.get(name) for name in wanted.derive]
     return [
         *record,
-        *read[len(configured) :],
+        *path_columns(wanted),
         *(one for one in derived if one is not None),
         source_column(members=names_members(table)),
     ]
+
+
+def _known_columns(wanted: TableSource) -> dict[str, StructField]:
+    """Those that the fast reader derives, by name."""
+    return known_columns(wanted.derive, [*columns_of(wanted.schema), *path_columns(wanted), SOURCE_COLUMN])
 
 
 def _changes(changes: ConfiguredChanges) -> Iterator[str]:
@@ -158,7 +162,7 @@ def _rules(table: TableDescription, columns: Sequence[StructField], wanted: Tabl
 
 
 def _engine_notes(wanted: TableSource) -> Iterator[str]:
-    known = known_columns(wanted.derive, [*read_columns(wanted), SOURCE_COLUMN])
+    known = _known_columns(wanted)
     for name, sql in wanted.derive.items():
         if name not in known:
             yield f"Spark evaluates column {name}: {sql}"

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -19,7 +18,7 @@ from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.table.active_files import ActiveFiles
 from blizzard.table.added_files import AddedFile
-from blizzard.table.row_runs import RowRun, runs_of
+from blizzard.table.row_runs import RowRun, rows_of, runs_of
 from blizzard.table.source_column import SourceColumn
 
 PART_ROWS = 1_000_000
@@ -39,9 +38,17 @@ class RowsPlan:
 
     def runs(self, number: int) -> Iterator[RowRun]:
         """Of one data file."""
-        file = self.files[number]
-        column = SourceColumn(self.source.state, file)
-        return runs_of(column, self.source.identity.source_id, self.deleted.get(unquote(file.path), ()))
+        return runs_of(self._column(number), self.source.identity.source_id, self._deleted(number))
+
+    def rows(self, number: int, *fields: str) -> Iterator[pa.Table]:
+        """Of one data file, with these fields of `_source`; `source` is one of them."""
+        return rows_of(self._column(number), self.source.identity.source_id, fields, self._deleted(number))
+
+    def _column(self, number: int) -> SourceColumn:
+        return SourceColumn(self.source.state, self.files[number])
+
+    def _deleted(self, number: int) -> Sequence[int]:
+        return self.deleted.get(unquote(self.files[number].path), ())
 
 
 def rows_plan(source: AuditedSource, ranges: Ranges, active: ActiveFiles) -> RowsPlan:
@@ -134,21 +141,10 @@ class CountDistinct:
         paths = pa.array([path for path, _ in contents], pa.string())
         found: list[set[int]] = [set() for _ in contents]
         for number in asked["files"]:
-            for rows in self._rows(plan, number, paths):
+            for rows in plan.rows(number, "source", "file", "etag", "row"):
+                rows = rows.filter(pc.is_in(rows["file"], paths))
                 for path, etag, row in zip(*(rows[name].to_pylist() for name in ("file", "etag", "row")), strict=True):
                     place = contents.get((path, etag or ""))
                     if place is not None:
                         found[place].add(row)
         return json.dumps([len(rows) for rows in found])
-
-    def _rows(self, plan: RowsPlan, number: int, paths: pa.Array) -> Iterator[pa.Table]:
-        file = plan.files[number]
-        deleted, at = plan.deleted.get(unquote(file.path), ()), 0
-        for rows in SourceColumn(plan.source.state, file).batches("source", "file", "etag", "row"):
-            ours = partial(pc.equal, rows["source"], plan.source.identity.source_id)
-            wanted = pc.and_(pc.fill_null(ours(), False), pc.is_in(rows["file"], paths))
-            if deleted:
-                numbers = pa.array(range(at, at + rows.num_rows))
-                wanted = pc.and_(wanted, pc.invert(pc.is_in(numbers, pa.array(deleted, pa.int64()))))
-            at += rows.num_rows
-            yield rows.filter(wanted)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from blizzard.cli.options import File
 from blizzard.doctor.check import Result, Verdict
 from blizzard.doctor.doctor import Examination
 from blizzard.doctor.examine import OnCheck
@@ -23,7 +24,7 @@ STYLES = {Verdict.OK: "green", Verdict.WARNING: "yellow", Verdict.PROBLEM: "bold
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    file: File,
     *,
     stack: Annotated[
         str | None, typer.Option(help="Also look at this deployed stack, in the region of AWS_REGION.", metavar="NAME")

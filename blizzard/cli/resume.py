@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from blizzard.cli.options import File
 from blizzard.config.load import load_config
 from blizzard.dispatch.decide import RESUMED, resumed_record
 from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
@@ -18,7 +19,7 @@ MAX_RACES = 10
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    file: File,
     *,
     pipeline: Annotated[
         list[str] | None, typer.Option(help="Only this pipeline; may be given more than once.", metavar="NAME")

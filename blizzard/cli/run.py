@@ -11,6 +11,7 @@ from typing import IO, Annotated, Any
 
 import typer
 
+from blizzard.cli.options import File
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import load_config
 from blizzard.config.spark_master import spark_options
@@ -26,7 +27,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    file: File,
     *,
     once: Annotated[bool, typer.Option("--once", help="Ingest the backlog, then end.")] = False,
     pipeline: Annotated[list[str] | None, typer.Option(help="Only this pipeline; may be given more than once.")] = None,

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from blizzard.cli.options import File
+from blizzard.cli.times import shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline
 from blizzard.environment import variables
@@ -23,7 +24,7 @@ from blizzard.storage.s3_connection import S3Settings
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    file: File,
     *,
     pipeline: Annotated[str | None, typer.Option(help="Only the table of this pipeline.")] = None,
     source: Annotated[str | None, typer.Option(help="Only changes that files of this source have brought.")] = None,
@@ -122,4 +123,4 @@ def _version(entry: HistoryEntry) -> str:
 
 
 def _time(ts: float | None) -> str:
-    return "?" if ts is None else datetime.fromtimestamp(ts, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return "?" if ts is None else shown(ts)

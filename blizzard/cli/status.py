@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from blizzard.cli.options import File
 from blizzard.cli.source_status import RunStatus, SourceStatus, source_status
 from blizzard.config.load import load_config
 from blizzard.config.model import Source
@@ -23,7 +24,7 @@ from blizzard.sweep.unordered import UnorderedReport
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    file: File,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON, for programs.")] = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from blizzard.cli.options import File
 from blizzard.config import expression_checks
 from blizzard.config.expression_checks import Evaluation
 from blizzard.config.load import LoadResult, read_config_file
@@ -19,7 +20,7 @@ from blizzard.errors import BlizzardError
 
 
 def command(
-    file: Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")],
+    file: File,
     *,
     against_table: Annotated[
         bool, typer.Option("--against-table", help="Also say what the next run would change in the tables.")

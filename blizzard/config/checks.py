@@ -11,15 +11,14 @@ from blizzard.config.compressions import AUTO
 from blizzard.config.formats import FILE_FORMATS, MIXED
 from blizzard.config.model import Config, HowToRead, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
+from blizzard.config.provenance import PROVENANCE, RESERVED
 from blizzard.config.schema_limits import FormatLimits, name_problems, storage_problems
 from blizzard.config.schema_rule_checks import check_schema_rules
 from blizzard.config.schema_rules import RESCUED
 from blizzard.config.table_checks import check_table
 
-PROVENANCE = expression_checks.PROVENANCE
 NEEDS_SCHEMA = "needs columns that are known beforehand; replace `schema: infer`: `blizzard init` writes a schema"
 BY_SPARK = "of a type that Spark finds out"
-RESERVED = "_blizzard"
 
 
 def check(config: Config, problems: Problems) -> None:

@@ -8,9 +8,7 @@ from blizzard.config.expressions.syntax import NotUnderstood, UnknownName
 from blizzard.config.expressions.tokens import names_in, refusal_of
 from blizzard.config.expressions.typed import BOOLEAN, NULL, Columns, understand
 from blizzard.config.model import Pipeline, Source
-
-PROVENANCE = "_source"
-_PROVENANCE_DDL = "source STRING, file STRING, row BIGINT, etag STRING, modified TIMESTAMP, sequence BIGINT"
+from blizzard.config.provenance import PROVENANCE, PROVENANCE_DDL
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +28,7 @@ def read_columns(source: Source) -> dict[str, ddl.Type]:
     """All columns that expressions of a source may name, as far as they are known. Raises DdlError."""
     record = {column.name: column.type for column in ddl.parse(source.row_ddl).columns} if source.row_ddl else {}
     paths = {name: ddl.parse(f"c {kind}").columns[0].type for name, kind in source.partition_columns.items()}
-    return {**record, **paths, PROVENANCE: ddl.parse(_PROVENANCE_DDL)}
+    return {**record, **paths, PROVENANCE: ddl.parse(PROVENANCE_DDL)}
 
 
 def evaluation(sql: str, columns: Mapping[str, ddl.Type]) -> Evaluation:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from blizzard.config.checks import PROVENANCE, RESERVED
 from blizzard.config.ddl import Array, Column, Map, Struct, Type
+from blizzard.config.provenance import PROVENANCE, RESERVED
 from blizzard.config.schema_limits import mapping_problems, name_problems
 from blizzard.infer.types import STRING, VOID
 

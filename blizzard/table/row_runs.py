@@ -28,14 +28,22 @@ class RowRun(NamedTuple):
 
 def runs_of(column: SourceColumn, source_id: str, deleted: Sequence[int] = ()) -> Iterator[RowRun]:
     """The rows of the source, without those whose number in the data file is `deleted`."""
+    for rows in rows_of(column, source_id, _FIELDS, deleted):
+        yield from _runs(rows)
+
+
+def rows_of(
+    column: SourceColumn, source_id: str, fields: Sequence[str], deleted: Sequence[int] = ()
+) -> Iterator[pa.Table]:
+    """These fields of the rows of the source, as `runs_of` takes them. `source` is one of the fields."""
     at = 0
-    for rows in column.batches(*_FIELDS):
+    for rows in column.batches(*fields):
         wanted = pc.fill_null(pc.equal(rows["source"], source_id), False)
         if deleted:
             numbers = pa.array(range(at, at + rows.num_rows))
             wanted = pc.and_(wanted, pc.invert(pc.is_in(numbers, pa.array(deleted, pa.int64()))))
         at += rows.num_rows
-        yield from _runs(rows.filter(wanted))
+        yield rows.filter(wanted)
 
 
 def _runs(rows: pa.Table) -> Iterator[RowRun]:

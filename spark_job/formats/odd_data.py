@@ -8,9 +8,10 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 import orjson
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from blizzard.config.ddl import Type
+from spark_job.formats.struct_parts import parts_of
 
 
 class OddValue(NamedTuple):
@@ -83,8 +84,7 @@ class _Struct:
 
     def __init__(self, schema: StructType) -> None:
         self._names = frozenset(schema.names)
-        parts = ((one.name, _part(one.dataType)) for one in schema)
-        self._parts = [(name, part) for name, part in parts if part is not None]
+        self._parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
 
     def find(self, value: Any, name: str, place: str, found: list[OddValue]) -> None:
         if not isinstance(value, dict):
@@ -120,14 +120,3 @@ class _Elements:
             yield from (pair for pair in value if isinstance(pair, tuple))  # as Arrow has maps
         elif isinstance(value, list):
             yield from enumerate(value)
-
-
-def _part(data_type: DataType) -> "_Struct | _Elements | None":
-    """None if the type contains no struct."""
-    if isinstance(data_type, StructType):
-        return _Struct(data_type)
-    if isinstance(data_type, ArrayType | MapType):
-        of_map = isinstance(data_type, MapType)
-        part = _part(data_type.valueType if isinstance(data_type, MapType) else data_type.elementType)
-        return None if part is None else _Elements(part, of_map=of_map)
-    return None

@@ -1,10 +1,10 @@
 """The rules of a source with files of several formats."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.config.compressions import AUTO, compression_of
+from blizzard.config.compressions import AUTO, COMPRESSIONS, ZIP, compression_of
 from blizzard.config.formats import FILE_FORMATS, MIXED
 from blizzard.paths.pattern import Pattern
 
@@ -52,6 +52,13 @@ class FileCompressions:
         self._format = format_name
         self._compression = compression
         self._rules = ReadRules.of(format_name, options)
+
+    def have_zip(self, paths: Iterable[str]) -> bool:
+        """Whether one of these files is a zip. A batch may have many, so most are told by their names alone."""
+        rules = self._rules.rules if self._rules is not None else ()
+        if ZIP not in (self._compression, *(rule.compression for rule in rules)):
+            paths = (path for path in paths if path.lower().endswith(COMPRESSIONS[ZIP]))
+        return any(self.of(path) == ZIP for path in paths)
 
     def of(self, path: str) -> str:
         """One of COMPRESSIONS."""

@@ -8,8 +8,6 @@ from pyspark.sql.types import StructType
 from blizzard.config.formats import MIXED
 from blizzard.config.schema_rules import NO_RULES, RESCUED, SchemaRules
 from spark_job.formats.protocol import Format, Limits
-from spark_job.formats.ruled_format import RuledFormat
-from spark_job.formats.source_keys import SourceKeys
 
 Options = Mapping[str, Any]
 """What a source sets for its format alone: `Source.format_options` of the configuration, as JSON values."""
@@ -116,6 +114,9 @@ def open_format(
         return FORMATS[name](schema, limits, options)
     if name == MIXED:
         return _mixed(schema, limits, options, rules)
+    from spark_job.formats.ruled_format import RuledFormat
+    from spark_job.formats.source_keys import SourceKeys
+
     columns = StructType([field for field in schema if field.name != RESCUED or not rules.rescues])
     keys = SourceKeys(columns, rules.fields)
     return RuledFormat(RULED[name](keys.schema, limits, options, rules), schema, keys, rules)

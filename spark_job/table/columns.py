@@ -6,7 +6,6 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     DateType,
-    LongType,
     MapType,
     NumericType,
     StringType,
@@ -16,22 +15,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from blizzard.config.provenance import PROVENANCE, PROVENANCE_DDL
 from spark_job.formats.nullable_type import nullable_type
-from spark_job.table.file_layout import PREFIX_PROPERTY, STATS_PROPERTY, TableDescription, leaf_paths
+from spark_job.table.file_layout import GENERATED, PREFIX_PROPERTY, STATS_PROPERTY, TableDescription, leaf_paths
+from spark_job.table.schema import columns_of
 from spark_job.table.sql import quoted
 
-_SOURCE_FIELDS = [
-    StructField("source", StringType()),
-    StructField("file", StringType()),
-    StructField("row", LongType()),
-    StructField("etag", StringType()),
-    StructField("modified", TimestampType()),
-    StructField("sequence", LongType()),
-]
-SOURCE_COLUMN = StructField("_source", StructType(_SOURCE_FIELDS))
+SOURCE_COLUMN = StructField(PROVENANCE, columns_of(PROVENANCE_DDL))
 MEMBER_FIELD = StructField("member", StringType())
 """Of `_source`: the name of the member of a zip file. A table has it from its first zip file on."""
-FILLED_BY_DELTA = frozenset({"delta.generationExpression", "delta.identity.start", "CURRENT_DEFAULT"})
+FILLED_BY_DELTA = frozenset({GENERATED, "delta.identity.start", "CURRENT_DEFAULT"})
 """Keys of the metadata of columns that get values which no record has."""
 MAPPING_PROPERTY = "delta.columnMapping.mode"
 UNMAPPED = frozenset(" ,;{}()\n\t=")
@@ -47,7 +40,7 @@ def source_column(*, members: bool) -> StructField:
     """`_source`, with the field `member` or without."""
     if not members:
         return SOURCE_COLUMN
-    return StructField(SOURCE_COLUMN.name, StructType([*_SOURCE_FIELDS, MEMBER_FIELD]))
+    return StructField(PROVENANCE, StructType([*columns_of(PROVENANCE_DDL), MEMBER_FIELD]))
 
 
 def names_members(table: TableDescription) -> bool:

@@ -6,8 +6,8 @@ from contextlib import suppress
 from pyspark.sql.types import StructField, StructType
 
 from blizzard.config.expressions.syntax import NotUnderstood
-from spark_job.expressions.rules import understood
 from spark_job.expressions.spark_types import spark_type
+from spark_job.expressions.understood import understood
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.table.engine import TableEngine
 

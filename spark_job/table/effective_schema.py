@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from blizzard.config.ddl import DdlError, parse
-from blizzard.config.formats import FILE_FORMATS
-from blizzard.config.schema_limits import storage_problems
 from blizzard.config.schema_rules import RESCUED
+from blizzard.infer.ddl_text import ddl_of
 from spark_job.table.file_layout import HARMLESS_METADATA
-from spark_job.table.sql import quoted, type_text
+from spark_job.table.schema_ddl import column_of, schema_problems
 from spark_job.table.widening import widens
 
 MAPPING = "delta.columnMapping."
@@ -59,7 +57,7 @@ def effective_columns(
     known = {field.name.lower() for field in configured} | {*left_out}
     if rules.add:
         further = [field for field in table.fields if field.name.lower() not in known and _is_plain(field)]
-        columns += [field for field in further if _may_be_in(field, rules.formats)]
+        columns += [field for field in further if not schema_problems(ddl_of([column_of(field)]), rules.formats)]
     return sorted(columns, key=lambda field: field.name == RESCUED)
 
 
@@ -97,18 +95,6 @@ def _is_plain(field: StructField) -> bool:
     """Whether its values are what a record has. How its files call it does not matter: then Spark writes them."""
     keys = {key for key in field.metadata or () if not key.startswith(MAPPING)}
     return keys <= {*HARMLESS_METADATA}
-
-
-def _may_be_in(field: StructField, formats: Collection[str]) -> bool:
-    """Whether files of these formats can hold a column of this name and type."""
-    text = f"{quoted(field.name)} {type_text(field.dataType)}"
-    for limits in (FILE_FORMATS[name].limits for name in formats):
-        try:
-            if storage_problems(parse(text, limits.types), limits):
-                return False
-        except DdlError:
-            return False
-    return True
 
 
 def field_paths(data_type: DataType, path: str = "") -> Iterator[str]:

@@ -69,7 +69,9 @@ OFF_VALUES = ("", "false", "none")
 
 HARMLESS_METADATA = frozenset({"comment", "delta.typeChanges"})
 """Keys of a column's metadata. Any other (identity, default, CHAR(n), collated, mapped) changes what is written."""
-CHECKED_METADATA = frozenset({"delta.generationExpression", "delta.invariants"})
+GENERATED = "delta.generationExpression"
+INVARIANTS = "delta.invariants"
+CHECKED_METADATA = frozenset({GENERATED, INVARIANTS})
 """Keys of the metadata of a whole column that `row_rules` knows."""
 
 PARTITION_TYPES = (StringType, DateType, BooleanType, ByteType, ShortType, IntegerType, LongType)

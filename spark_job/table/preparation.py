@@ -42,13 +42,9 @@ def record_columns(
     return effective_columns(configured, table, source.evolution, left_out=others)
 
 
-def read_columns(source: TableSource) -> list[StructField]:
-    """The columns of a source's records, and those of their paths."""
-    partitions = [
-        StructField(name, columns_of(f"c {type_name}").fields[0].dataType)
-        for name, type_name in source.partition_columns.items()
-    ]
-    return [*columns_of(source.schema).fields, *partitions]
+def path_columns(source: TableSource) -> list[StructField]:
+    """The columns of the paths of a source's files."""
+    return [StructField(name, type_of(kind)) for name, kind in source.partition_columns.items()]
 
 
 class TablePreparation:
@@ -70,7 +66,7 @@ class TablePreparation:
 
     @cached_property
     def _partition_columns(self) -> Sequence[StructField]:
-        return [StructField(name, type_of(kind)) for name, kind in self._source.partition_columns.items()]
+        return path_columns(self._source)
 
     @cached_property
     def _derived_columns(self) -> Sequence[StructField]:

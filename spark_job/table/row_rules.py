@@ -9,17 +9,17 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from blizzard.config.expressions.syntax import NotUnderstood
 from blizzard.config.expressions.tokens import names_in
-from spark_job.expressions.rules import Check, Derived, RowRules, understood
+from spark_job.expressions.rules import Check, Derived, RowRules
 from spark_job.expressions.spark_types import spark_type
+from spark_job.expressions.understood import understood
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.formats.refusals import is_missing
+from spark_job.table.columns import FILLED_BY_DELTA
 from spark_job.table.constraints import constraints_of
-from spark_job.table.file_layout import TableDescription
+from spark_job.table.file_layout import GENERATED, INVARIANTS, TableDescription
 from spark_job.table.sql import quoted
 
-GENERATED = "delta.generationExpression"
-INVARIANTS = "delta.invariants"
-_WRITER_FILLS = frozenset({"CURRENT_DEFAULT", "delta.identity.start"})
+_WRITER_FILLS = FILLED_BY_DELTA - {GENERATED}
 """Keys of a column's metadata that leave its value, and the checks of it, to Spark's writer."""
 
 
@@ -45,10 +45,6 @@ def row_rules(table: TableDescription, source_columns: Sequence[StructField], de
     if not derived and not made and not checks:
         return RowRules()
     return RowRules((*derived, *made), tuple(checks), whole.json(), tuple(empty))
-
-
-def generated_columns(table: TableDescription) -> list[str]:
-    return [field.name for field in table.schema if GENERATED in field.metadata]
 
 
 def _derived(name: str, sql: str, kind: DataType, row: StructType) -> Derived:

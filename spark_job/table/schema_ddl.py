@@ -5,13 +5,12 @@ from collections.abc import Collection
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 from blizzard.config import ddl
-from blizzard.config.checks import PROVENANCE, RESERVED
 from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.provenance import PROVENANCE, RESERVED
 from blizzard.config.schema_limits import storage_problems
 from blizzard.config.schema_rules import RESCUED
 from blizzard.infer.ddl_text import ddl_of
-
-_GENERATED = "delta.generationExpression"
+from spark_job.table.file_layout import GENERATED
 
 
 def schema_of(table: StructType, *, without: Collection[str]) -> str:
@@ -19,11 +18,11 @@ def schema_of(table: StructType, *, without: Collection[str]) -> str:
     table computes itself do not, either. Empty if there is no other column."""
     others = {PROVENANCE, RESCUED, *(name.lower() for name in without)}
     columns = [
-        _column(field)
+        column_of(field)
         for field in table.fields
         if field.name.lower() not in others
         and not field.name.lower().startswith(RESERVED)
-        and _GENERATED not in (field.metadata or {})
+        and GENERATED not in (field.metadata or {})
     ]
     return ddl_of(columns)
 
@@ -40,14 +39,14 @@ def schema_problems(schema: str, formats: Collection[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _column(field: StructField) -> ddl.Column:
+def column_of(field: StructField) -> ddl.Column:
     return ddl.Column(field.name, _type(field.dataType), field.nullable)
 
 
 def _type(kind: DataType) -> ddl.Type:
     match kind:
         case StructType():
-            return ddl.Struct(tuple(map(_column, kind.fields)))
+            return ddl.Struct(tuple(map(column_of, kind.fields)))
         case ArrayType():
             return ddl.Array(_type(kind.elementType))
         case MapType():

@@ -6,7 +6,6 @@ from functools import partial
 
 from pyspark.sql.types import StructType
 
-from blizzard.config.compressions import ZIP
 from blizzard.errors import RetryableError
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
@@ -83,7 +82,7 @@ class BatchReader:
         self._clock = clock
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "BatchRows":
-        has_zip = any(self._compressions.of(file.path) == ZIP for file in files)
+        has_zip = self._compressions.have_zip(file.path for file in files)
         layout = self._layout(staged=replacing, members=has_zip)
         self._log_layout_reason()
         record_type = self._record_type()
@@ -119,9 +118,13 @@ class BatchReader:
             partial(self._staging.discard, data_files),
             _write_share(reports),
             self._engine,
-            merged([report.unknown for report in reports]).with_near(near_columns(record_type, self._settings.rules)),
+            self._unknown_fields(reports, record_type),
             merged([report.misfits for report in reports]),
         )
+
+    def _unknown_fields(self, reports: Sequence[Report], record_type: StructType) -> UnknownFields:
+        found = merged([report.unknown for report in reports])
+        return found.with_near(near_columns(record_type, self._settings.rules)) if found.fields else found
 
     def _task(self, layout: TableLayout, record_type: StructType, sequence: int) -> Task:
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)

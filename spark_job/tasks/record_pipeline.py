@@ -8,13 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from spark_job.expressions.rules import CheckedRows, RowChecker
-from spark_job.formats.columns import record_texts
-from spark_job.formats.original_texts import original_text
 from spark_job.formats.protocol import Block, Format, Misfits, Parsed, UnknownField
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
@@ -23,6 +20,9 @@ from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
+
+if TYPE_CHECKING:
+    from spark_job.expressions.row_checker import CheckedRows, RowChecker
 
 BATCH_BYTES = 4 << 20
 """Blocks are parsed together until they have this size, so that many small files cost one call of the parser."""
@@ -58,7 +58,7 @@ class RecordPipeline:
         watch: Stopwatch,
         pool: ThreadPoolExecutor | None,
         max_parallel: int,
-        checker: RowChecker | None = None,
+        checker: "RowChecker | None" = None,
     ) -> None:
         self._checker = checker
         self._format = file_format
@@ -164,10 +164,13 @@ def _counts(ranges: Sequence[RecordRange], found: Mapping[str, UnknownField | Mi
 
 
 def _unfit(
-    checked: CheckedRows, parsed: Parsed, blocks: Sequence[Block]
+    checked: "CheckedRows", parsed: Parsed, blocks: Sequence[Block]
 ) -> tuple[list[tuple[int, str | None]], list[bytes]]:
     """The records that a rule refuses, by their numbers, and their texts: as they are in the file, where a record is a
     text of its own there, else as JSON."""
+    from spark_job.formats.columns import record_texts  # what several formats share, for the few records that get here
+    from spark_job.formats.original_texts import original_text
+
     refused: list[tuple[int, str | None]] = []
     texts: list[bytes] = []
     as_json = record_texts(parsed.records, [row for row, _ in checked.refused])

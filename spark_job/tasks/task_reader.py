@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
@@ -22,11 +22,10 @@ from blizzard.errors import (
 )
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
-from spark_job.expressions.rules import RowChecker, RowRules
+from spark_job.expressions.rules import RowRules
 from spark_job.formats.protocol import Block, FileFault, Format, Limits, Readable
 from spark_job.formats.read_rules import FileCompressions
 from spark_job.formats.registry import open_format
-from spark_job.formats.zip_archive import ZipArchive
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
@@ -37,9 +36,11 @@ from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFil
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
-from spark_job.tasks.zip_members import ZipMembers
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
+
+if TYPE_CHECKING:
+    from spark_job.expressions.row_checker import RowChecker
 
 REMOTE_THREADS = 128
 """Requests of a task at once: at 30 ms each, more files a second than a core can parse."""
@@ -107,7 +108,7 @@ class TaskReader:
         self._new_writer = new_writer
         self._fetch_ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
         self._parsers = min(parsers, MAX_PARSERS)
-        self._checker = RowChecker(rules) if rules is not None else None
+        self._checker = _checker_of(rules)
         self._deferred = deferred
         self._watch = Stopwatch(monotonic)
         self._report = Report()
@@ -173,21 +174,23 @@ class TaskReader:
 
     def _file_parts(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileParts:
         """Raises FileFault for a zip whose directory cannot be read."""
-
-        def content(raw: Readable, size: int, compression: str, stack: ExitStack) -> FileContent:
-            limits, slice_bytes = self._settings.limits, file.slice_bytes
-            return FileContent(
-                file.path, raw, size=size, compression=compression, limits=limits, slice_bytes=slice_bytes, stack=stack
-            )
+        compression, size = self._compressions.of(file.path), reader.info.size
+        if compression != ZIP:
+            return SingleFile(self._format, self._content(file, reader, size, compression, stack))
+        from spark_job.formats.zip_archive import ZipArchive  # few sources have one
+        from spark_job.tasks.zip_members import ZipMembers
 
         def member(name: str, raw: Readable, size: int, stack: ExitStack) -> FileContent:
-            return content(raw, size, self._compressions.of_member(file.path, name), stack)
+            return self._content(file, raw, size, self._compressions.of_member(file.path, name), stack)
 
-        compression = self._compressions.of(file.path)
-        if compression != ZIP:
-            return SingleFile(self._format, content(reader, reader.info.size, compression, stack))
-        archive = content(reader, reader.info.size, "none", stack).random_access()
+        archive = self._content(file, reader, size, "none", stack).random_access()
         return ZipMembers(self._format, ZipArchive(archive, self._settings.limits), member)
+
+    def _content(self, file: TaskFile, raw: Readable, size: int, compression: str, stack: ExitStack) -> FileContent:
+        limits, slice_bytes = self._settings.limits, file.slice_bytes
+        return FileContent(
+            file.path, raw, size=size, compression=compression, limits=limits, slice_bytes=slice_bytes, stack=stack
+        )
 
     def _read_parts(self, source: FileParts, file: "_FileRecords", progress: "FileProgress") -> None:
         """The part of the file's records that this batch takes."""
@@ -323,3 +326,11 @@ def _failure_kind(error: BlizzardError) -> FailureKind | None:
     if isinstance(error, CredentialsRefused | BucketMissing | StorageBroken):
         return FailureKind.SYSTEMIC
     return FailureKind.DENIED if isinstance(error, AccessDenied) else None
+
+
+def _checker_of(rules: RowRules | None) -> "RowChecker | None":
+    if rules is None or not rules.need_tasks:
+        return None
+    from spark_job.expressions.row_checker import RowChecker  # evaluates expressions, which few tables have
+
+    return RowChecker(rules)

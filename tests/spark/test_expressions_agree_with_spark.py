@@ -12,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_job.engines.spark.expressions import _VALUE, _tried, strict_session
-from spark_job.expressions.rules import Derived, RowChecker, RowRules
+from spark_job.expressions.row_checker import RowChecker
+from spark_job.expressions.rules import Derived, RowRules
 from spark_job.table.schema import columns_of
 from tests.spark.expression_values import EXPRESSIONS, SCHEMA, random_rows
 

@@ -5,7 +5,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -134,6 +134,23 @@ def _ingested_files() -> Mapping[str, bytes]:
 def wrong(results: Iterable[Result]) -> list[tuple[str, str]]:
     """Every check that did not find all well, with what it says."""
     return [(each.id, each.finding.found) for each in results if each.verdict not in NOTHING_WRONG]
+
+
+Fault = tuple[Callable[[DoctorWorld], object], str, Verdict, str]
+"""What plants it, the id and the verdict of the check that finds it, and what that says."""
+
+
+def assert_found_alone(fault: Fault, folder: Path, areas: tuple[str, ...]) -> None:
+    """Planted in a healthy world, it is found under its id, and nothing else in these areas is wrong."""
+    plant, check_id, verdict, said = fault
+    world = ingested(folder)
+    plant(world)
+    results = world.examine()
+    (found,) = (each.finding for each in results if each.id == check_id)
+    assert (found.verdict, said in found.found) == (verdict, True), found
+    assert_says_what_to_do(found)
+    others = [each for each in wrong(results) if each[0].startswith(areas)]
+    assert [each[0] for each in others] == [check_id], others
 
 
 def assert_says_what_to_do(found: Finding) -> None:

@@ -1,12 +1,12 @@
 """Faults of a configuration, and of local folders, each found under its id."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from blizzard.doctor.check import Verdict
-from tests.unit.doctor_world import DoctorWorld, assert_says_what_to_do, ingested, wrong
+from tests.unit.doctor_world import DoctorWorld, Fault, assert_found_alone, ingested, wrong
 
 
 def no_jars(world: DoctorWorld) -> None:
@@ -45,7 +45,7 @@ def file_for_a_table(world: DoctorWorld) -> None:
     world.pipeline["table_uri"] = "taken/lake"
 
 
-FAULTS: Mapping[str, tuple[Callable[[DoctorWorld], None], str, Verdict, str]] = {
+FAULTS: Mapping[str, Fault] = {
     "a misspelt field": (misspelt_field, "configuration.valid", Verdict.PROBLEM, "did you mean `pattern`?"),
     "no jars for Spark": (no_jars, "configuration.engine", Verdict.PROBLEM, "orders with `engine: spark`, and"),
     "another log store": (other_log_store, "configuration.log-store", Verdict.PROBLEM, "replaces the log store"),
@@ -64,14 +64,7 @@ FAULTS: Mapping[str, tuple[Callable[[DoctorWorld], None], str, Verdict, str]] = 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found_under_its_id(name: str, tmp_path: Path) -> None:
-    plant, check_id, verdict, said = FAULTS[name]
-    world = ingested(tmp_path)
-    plant(world)
-    results = world.examine()
-    (found,) = (each.finding for each in results if each.id == check_id)
-    assert (found.verdict, said in found.found) == (verdict, True), found
-    assert_says_what_to_do(found)
-    assert [each[0] for each in wrong(results) if each[0].startswith(("configuration.", "storage."))] == [check_id]
+    assert_found_alone(FAULTS[name], tmp_path, ("configuration.", "storage."))
 
 
 def test_a_table_whose_place_is_a_file_cannot_be_read(tmp_path: Path) -> None:

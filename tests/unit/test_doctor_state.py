@@ -22,13 +22,11 @@ from tests.unit.doctor_world import (
     HOUR_SECS,
     IDENTITY,
     DoctorWorld,
-    assert_says_what_to_do,
+    Fault,
+    assert_found_alone,
     ingested,
     write,
-    wrong,
 )
-
-Fault = tuple[Callable[[DoctorWorld], None], str, Verdict, str]
 
 
 def forged_checkpoint(world: DoctorWorld) -> None:
@@ -126,15 +124,7 @@ FAULTS: Mapping[str, Fault] = {
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found_under_its_id_alone(name: str, tmp_path: Path) -> None:
-    plant, check_id, verdict, said = FAULTS[name]
-    world = ingested(tmp_path)
-    plant(world)
-    results = world.examine()
-    (found,) = (each.finding for each in results if each.id == check_id)
-    assert (found.verdict, said in found.found) == (verdict, True), found
-    assert_says_what_to_do(found)
-    states = [each for each in wrong(results) if each[0].startswith("state.")]
-    assert [each[0] for each in states] == [check_id], states
+    assert_found_alone(FAULTS[name], tmp_path, ("state.",))
 
 
 @pytest.mark.parametrize(

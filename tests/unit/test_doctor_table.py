@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from blizzard.errors import UnreadableState
 from blizzard.state.delta_log import LOG_FOLDER, commit_key
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
-from tests.unit.doctor_world import DoctorWorld, assert_says_what_to_do, ingested, write, wrong
+from tests.unit.doctor_world import DoctorWorld, Fault, assert_found_alone, ingested, write, wrong
 
 ADD = {"path": "x.parquet", "partitionValues": {}, "size": 10, "modificationTime": 0, "dataChange": True}
 PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": []}
@@ -84,7 +84,7 @@ def no_checkpoints(world: DoctorWorld) -> None:
         world.commit(info(operation="OPTIMIZE"))
 
 
-FAULTS: Mapping[str, tuple[Callable[[DoctorWorld], None], str, Verdict, str]] = {
+FAULTS: Mapping[str, Fault] = {
     "a version is missing": (missing_version, "table.log", Verdict.PROBLEM, "lacks version 1"),
     "a commit is torn": (torn_commit, "table.log", Verdict.PROBLEM, "commit 1 of the Delta log cannot be read"),
     "a protocol of the future": (newer_protocol, "table.protocol", Verdict.PROBLEM, "writer version 8"),
@@ -122,15 +122,7 @@ FAULTS: Mapping[str, tuple[Callable[[DoctorWorld], None], str, Verdict, str]] = 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found_under_its_id_alone(name: str, tmp_path: Path) -> None:
-    plant, check_id, verdict, said = FAULTS[name]
-    world = ingested(tmp_path)
-    plant(world)
-    results = world.examine()
-    (found,) = (each.finding for each in results if each.id == check_id)
-    assert (found.verdict, said in found.found) == (verdict, True), found
-    assert_says_what_to_do(found)
-    tables = [each for each in wrong(results) if each[0].startswith("table.")]
-    assert [each[0] for each in tables] == [check_id], tables
+    assert_found_alone(FAULTS[name], tmp_path, ("table.",))
 
 
 # --- The log as programs write it ---

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.expressions.rules import RowChecker
+from spark_job.expressions.row_checker import RowChecker
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.error_context import add_file_names
 from spark_job.write.parquet_files import DataFileWriter

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
+
+from spark_job.formats.struct_parts import parts_of
 
 
 class KeyCase:
@@ -22,8 +24,7 @@ class _Struct:
     def __init__(self, schema: StructType) -> None:
         self._names: Mapping[str, str] = {name.lower(): name for name in schema.names}
         self._spelled = frozenset(schema.names)
-        parts = ((one.name, _part(one.dataType)) for one in schema)
-        self._parts = [(name, part) for name, part in parts if part is not None]
+        self._parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
 
     def respell(self, value: Any) -> bool:
         if not isinstance(value, dict):
@@ -50,13 +51,3 @@ class _Elements:
         elements = value.values() if isinstance(value, dict) else value
         changed = [self._part.respell(element) for element in elements]
         return any(changed)
-
-
-def _part(data_type: DataType) -> "_Struct | _Elements | None":
-    if isinstance(data_type, StructType):
-        return _Struct(data_type)
-    if isinstance(data_type, ArrayType | MapType):
-        of_map = isinstance(data_type, MapType)
-        part = _part(data_type.valueType if isinstance(data_type, MapType) else data_type.elementType)
-        return None if part is None else _Elements(part, of_map=of_map)
-    return None

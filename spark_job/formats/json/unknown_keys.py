@@ -3,13 +3,14 @@
 A key whose value is null is not counted: nothing is dropped with it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import StructType
 
 from spark_job.formats.json.exact_records import quick_record
 from spark_job.formats.protocol import UnknownField
+from spark_job.formats.struct_parts import parts_of
 from spark_job.formats.unknown_counts import UnknownCounts
 
 
@@ -36,8 +37,7 @@ class _Struct:
 
     def __init__(self, schema: StructType) -> None:
         self._names = frozenset(schema.names)
-        parts = ((field.name, _part(field.dataType)) for field in schema)
-        self._parts: Mapping[str, _Struct | _Elements] = {name: part for name, part in parts if part is not None}
+        self._parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
 
     def unknown(self, value: Any, path: str) -> Iterator[str]:
         if not isinstance(value, dict):
@@ -45,7 +45,7 @@ class _Struct:
         for name in value.keys() - self._names:
             if value[name] is not None:
                 yield path + name
-        for name, part in self._parts.items():
+        for name, part in self._parts:
             if name in value:
                 yield from part.unknown(value[name], f"{path}{name}{part.mark}")
 
@@ -63,16 +63,3 @@ class _Elements:
         if self._of_map is isinstance(value, dict) and isinstance(value, dict | list):
             for element in elements:
                 yield from self._part.unknown(element, path)
-
-
-def _part(data_type: DataType) -> "_Struct | _Elements | None":
-    """None if the type contains no struct."""
-    if isinstance(data_type, StructType):
-        return _Struct(data_type)
-    if isinstance(data_type, ArrayType):
-        part = _part(data_type.elementType)
-        return None if part is None else _Elements(part, of_map=False)
-    if isinstance(data_type, MapType):
-        part = _part(data_type.valueType)
-        return None if part is None else _Elements(part, of_map=True)
-    return None
