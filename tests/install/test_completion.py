@@ -32,7 +32,7 @@ def completed_by_bash(installation: Installation, *words: str) -> list[str]:
     ("words", "expected"),
     [
         ([""], [*COMMANDS]),
-        (["s"], ["status", "setup", "schema"]),
+        (["s"], [name for name in COMMANDS if name.startswith("s")]),
         (["--ver"], ["--version"]),
         (["setup", "--"], ["--folder", "--repository", "--json", "--help"]),
         (["run", "pipelines.yaml", "--on"], ["--once"]),

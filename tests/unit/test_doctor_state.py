@@ -86,10 +86,10 @@ def no_sweeps(world: DoctorWorld) -> None:
     (world.lake / IDENTITY.report_key).unlink()
 
 
-def run_record(phase: Phase, *, failures: int = 0, written_ts: float = 0.0) -> Callable[[DoctorWorld], None]:
+def run_record(phase: Phase, *, failures: int = 0, age_secs: float = 0.0) -> Callable[[DoctorWorld], None]:
     def plant(world: DoctorWorld) -> None:
         record = RunRecord(1, "orders", "epoch", 1, phase, "print", failures=failures, reason="FAILED: no memory")
-        RunLog(world.store, "orders", lambda: "id").append(record, now_ts=written_ts or time.time())
+        RunLog(world.store, "orders", lambda: "id").append(record, now_ts=time.time() - age_secs)
 
     return plant
 
@@ -113,7 +113,7 @@ FAULTS: Mapping[str, Fault] = {
     "the circuit is open": (run_record(Phase.OPEN, failures=5), "state.runs", Verdict.PROBLEM, "5 runs failed"),
     "a run failed": (run_record(Phase.FAILED, failures=1), "state.runs", Verdict.WARNING, "FAILED: no memory"),
     "a start without an answer": (
-        run_record(Phase.STARTING, written_ts=time.time() - 3 * HOUR_SECS),
+        run_record(Phase.STARTING, age_secs=3 * HOUR_SECS),
         "state.runs",
         Verdict.WARNING,
         "announced 3 hours ago",

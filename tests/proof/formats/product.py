@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from blizzard.config.compressions import AUTO, compression_of
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryReader
 from spark_job.formats.protocol import Block, FileFault, Format, Limits, Parsed
@@ -64,8 +65,11 @@ def read(
 
 def _content(file: Damaged, chunk_bytes: int, stack: ExitStack) -> FileContent:
     reader = MemoryReader(ObjectInfo(file.path, len(file.body), "etag", 0.0), file.body)
-    compression = "none" if file.kind.name == "binary" else "auto"
-    content = FileContent(file.path, reader, compression=compression, limits=LIMITS, slice_bytes=None, stack=stack)
+    compression = "none" if file.kind.name == "binary" else compression_of(file.path, AUTO)
+    size = len(file.body)
+    content = FileContent(
+        file.path, reader, size=size, compression=compression, limits=LIMITS, slice_bytes=None, stack=stack
+    )
     content.chunk_bytes = chunk_bytes
     return content
 

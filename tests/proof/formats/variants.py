@@ -152,8 +152,8 @@ def _any_mark() -> AbstractContextManager[Any]:
 def _misfit_is_null() -> AbstractContextManager[Any]:
     whole = columns.fit
 
-    def fit(values: pa.Array, wanted: Any, *more: Any) -> ConvertedColumn:
-        return replace(whole(values, wanted, *more), doubtful=frozenset())
+    def fit(values: pa.Array, wanted: Any, *more: Any, **rules: Any) -> ConvertedColumn:
+        return replace(whole(values, wanted, *more, **rules), doubtful=frozenset())
 
     return patch.object(columns, "fit", fit)
 

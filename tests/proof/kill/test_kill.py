@@ -54,7 +54,8 @@ def test_a_job_killed_on_local_files_and_s3_loses_and_doubles_nothing(tmp_path: 
 def test_a_job_killed_between_two_parts_of_a_file_loses_and_doubles_nothing(tmp_path: Path, common: Stage) -> None:
     place = common.local(tmp_path / "local")
     table = KilledTable(run_of(tmp_path), common, place, tmp_path / "table")
-    assert table.repeat_kill(PlannedKill("before the commit", 2, "1", kill.Whom.JOB))
+    # The fourth commit has a part of the file; one creates the table, another adds columns.
+    assert table.repeat_kill(PlannedKill("before the commit", 5, "1", kill.Whom.JOB))
     *_, newest = places.log_of(place.table())
     assert large_file.parts_in([newest], place.table())
     table.run_to_end()

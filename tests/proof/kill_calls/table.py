@@ -3,9 +3,10 @@
 import json
 import random
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 from blizzard.errors import AlreadyExists, CommitOutcomeUnknown, LostRace
 from blizzard.state.delta_log import Commit
@@ -44,7 +45,8 @@ class FileDelta(MemoryDelta):
         for info in [*self._store.list(start_after=known)]:
             document = json.loads(self._store.get(info.key))
             gone = set(document["without"])
-            self.rows = [row for row in self.rows if row.path not in gone] + [Row(*row) for row in document["rows"]]
+            self.rows = [row for row in self.rows if row.path not in gone] + [row_of(row) for row in document["rows"]]
+            self.columns |= frozenset(document["columns"])
             self.commits.append(Commit(len(self.commits), document["txns"], document["user_metadata"], None))
 
     def create(self) -> None:
@@ -58,13 +60,14 @@ class FileDelta(MemoryDelta):
         user_metadata: str | None,
         *,
         without: Iterable[str] = (),
+        columns: frozenset[str] = frozenset(),
     ) -> None:
         rows, gone = [*added], [*without]
         if self._variant == NO_TXN and rows:
             self._commit(rows, {}, None, gone)
             rows, gone = [], []
         try:
-            self._commit(rows, {app_id: sequence}, user_metadata, gone)
+            self._commit(rows, {app_id: sequence}, user_metadata, gone, columns)
             self._lose_the_answer()
         except CommitOutcomeUnknown:
             if self._variant != NO_LOOK:
@@ -79,13 +82,29 @@ class FileDelta(MemoryDelta):
     def _has_txn(self, app_id: str, sequence: int) -> bool:
         return self._variant != TXN_NOT_COMPARED and super()._has_txn(app_id, sequence)
 
-    def _commit(self, rows: list[Row], txns: dict[str, int], user_metadata: str | None, gone: list[str]) -> None:
+    def _commit(
+        self,
+        rows: list[Row],
+        txns: dict[str, int],
+        user_metadata: str | None,
+        gone: list[str],
+        columns: frozenset[str] = frozenset(),
+    ) -> None:
+        read_columns = self.columns
         self.load()
         if any(self._has_txn(app_id, sequence) for app_id, sequence in txns.items()):
             return
-        fields = [list(asdict(row).values()) for row in rows]
-        text = json.dumps({"txns": txns, "user_metadata": user_metadata, "without": gone, "rows": fields})
+        document = {
+            "txns": txns,
+            "user_metadata": user_metadata,
+            "without": gone,
+            "rows": [asdict(row) for row in rows],
+            "columns": sorted(columns),
+        }
+        text = json.dumps(document, default=sorted)
         while True:
+            if self.columns != read_columns:
+                raise LostRace("another commit has changed the metadata")
             before = len(self.commits)
             try:
                 if self._variant == OVERWRITING_LOG:
@@ -102,6 +121,10 @@ class FileDelta(MemoryDelta):
                 continue
             self.load()
             return
+
+
+def row_of(stored: Mapping[str, Any]) -> Row:
+    return Row(**{**stored, "columns": frozenset(stored["columns"])})
 
 
 class Loading(Calls):

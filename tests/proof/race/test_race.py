@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import large_file
+from tests.proof import large_file, new_fields
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
@@ -155,7 +155,7 @@ def test_an_operation_that_never_happened_on_a_place_fails_the_run(tmp_path: Pat
     run = run_of(tmp_path, 1)
     in_part = [*map(large_file.commits_of_a_part, race.PLACES)]
     run.counts.update({f"operations of others on local files: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
-    run.counts.update(dict.fromkeys([in_part[0], *JOBS_OF.values(), RANDOM_NAMES, IN_PARTITIONS], 1))
+    run.counts.update(dict.fromkeys([in_part[0], *JOBS_OF.values(), RANDOM_NAMES, IN_PARTITIONS, new_fields.ADDED], 1))
     with pytest.raises(Failed) as failed:
         check_shown(run, race.CAMPAIGN.wanted)
     assert failed.value.why.split(": ", 1)[1].split("; ") == [
