@@ -7,30 +7,25 @@ if __package__ in (None, ""):  # spark-submit runs this file as a script, with o
 
 import argparse
 import math
-import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from blizzard.config.engine_name import CONFIGURED, EngineName
-from blizzard.config.load import parse_config
 from blizzard.config.model import Config, Pipeline
-from blizzard.config.spark_master import MASTER, SparkOptions, spark_options
-from blizzard.config.spark_settings import settings as spark_settings
+from blizzard.config.spark_master import spark_options
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import Log, stdout_log
-from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.choose import Engines
 from spark_job.engines.spark.spark_errors import error_text
 from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
 from spark_job.loop.warm_up import WarmUp
-from spark_job.session import lazy_session, start_jvm_thread, with_java_and_jars
+from spark_job.session import start_jvm_thread
+from spark_job.start import config_at, end_process, engine_of, engines_for
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.worker_process import collect_garbage_rarely
 from spark_job.wiring import SourceJob, source_job
@@ -57,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environ = variables()
     try:
         s3 = S3Settings.from_environment(environ)
-        config = _config(options.config, environ, s3)
+        config = config_at(options.config, environ, s3)
         on_spark = spark_options(environ, master=options.master, conf=options.spark_conf)
         wanted = on_spark.engine(options.engine)
-        engines = _engines(config, options.jars, on_spark, s3, log, partial(_stop_on_signals, stop))
-        jobs = _jobs(config, options.pipeline, s3, log, lambda pipeline: engines.named(_engine_of(pipeline, wanted)))
+        engines = engines_for(config, options.jars, on_spark, s3, log, partial(_stop_on_signals, stop))
+        jobs = _jobs(config, options.pipeline, s3, log, lambda pipeline: engines.named(engine_of(pipeline, wanted)))
     except ConfigError as error:
         for problem in error.problems:
             log("configuration_wrong", problem=problem)
@@ -88,11 +83,6 @@ def _stop_on_signals(stop: threading.Event) -> None:
     installs its own handlers."""
     for number in SIGNALS:
         signal.signal(number, lambda *_: stop.set())
-
-
-def _config(uri: str, environ: Mapping[str, str], s3: S3Settings) -> Config:
-    folder = None if "://" in uri else str(Path(uri).absolute().parent)
-    return parse_config(read_text(uri, s3), environ, name=uri, folder=folder)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -130,37 +120,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _engine_of(pipeline: Pipeline, wanted: str) -> EngineName:
-    return EngineName(pipeline.engine if wanted == CONFIGURED else wanted)
-
-
-def _storage_options(config: Config, s3: S3Settings) -> Mapping[str, str]:
-    """deltalake's, for the tables of the configuration. Importing botocore takes a tenth of a second."""
-    if not any(pipeline.table_uri.startswith("s3") for pipeline in config.pipelines.values()):
-        return {}
-    from blizzard.table.storage_options import storage_options
-
-    return storage_options(s3)
-
-
 def seconds(text: str) -> float:
     secs = float(text)
     if not 0 <= secs < math.inf:
         raise ValueError(text)
     return secs
-
-
-def _engines(
-    config: Config, jars: str | None, options: SparkOptions, s3: S3Settings, log: Log, on_start: Callable[[], None]
-) -> Engines:
-    """Starts none of them."""
-    for_executors = sorted(map(str, Path(jars).glob("*.jar"))) if jars is not None and options.on_cluster else None
-    conf = spark_settings(jars_dir=jars, for_executors=for_executors, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
-    master = {} if options.master is None else {MASTER: options.master}
-    spark = lazy_session({**conf, **options.conf, **master}, log, on_start=on_start)
-    if jars is not None:
-        spark = with_java_and_jars(spark, Path(jars), on_cluster=options.on_cluster)
-    return Engines(spark, s3, partial(_storage_options, config, s3), log)
 
 
 def _jobs(
@@ -216,16 +180,6 @@ def _wait_with_warm_up(jobs: Sequence[SourceJob], log: Log, stop: threading.Even
         clock=time.monotonic,
         error_text=error_text,
     )
-
-
-def end_process(code: int) -> None:
-    """Threads of deltalake may abort a process that ends in the usual way, when its work is done and its exit code is
-    known."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    if "deltalake" in sys.modules:
-        os._exit(code)
-    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -72,7 +72,7 @@ class SourceJob:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class SourceParts:
     """What the table, the reader and the loop of one source share."""
 
     pipeline: Pipeline
@@ -100,13 +100,9 @@ def source_job(
     log: Log,
 ) -> SourceJob:
     """Nothing is opened or started yet."""
-    identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
-    s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
-    state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
-    files = open_store(source.uri, s3, log=log)
-    settings = _settings(source, files, state)
-    parts = _Parts(pipeline, source, identity, settings, state, files, engine, s3, Stopwatch(time.monotonic), log)
-    table, reader = _late_schema(parts) if source.infers_schema else _table_and_reader(parts)
+    parts = source_parts(pipeline, source, engine=engine, s3=s3, log=log)
+    table, [reader] = table_and_readers(parts, read_settings(parts.source))
+    identity, state, files, settings = parts.identity, parts.state, parts.files, parts.settings
     ingest = ingest_files(
         identity,
         settings,
@@ -120,7 +116,7 @@ def source_job(
         sleep=time.sleep,
         log=log,
     )
-    inventory = None if source.inventory is None else open_store(source.inventory, s3, log=log)
+    inventory = None if source.inventory is None else open_store(source.inventory, parts.s3, log=log)
     source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log, inventory)
     sweeps = Sweeps(
         source_sweep,
@@ -132,16 +128,33 @@ def source_job(
     return SourceJob(identity, ingest, sweeps, *waits, table.warm_up)
 
 
+def source_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Settings, log: Log) -> SourceParts:
+    """Nothing is opened or started yet."""
+    identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
+    s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
+    state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
+    files = open_store(source.uri, s3, log=log)
+    settings = _settings(source, files, state)
+    return SourceParts(pipeline, source, identity, settings, state, files, engine, s3, Stopwatch(time.monotonic), log)
+
+
 def _poll_secs(state: ObjectStore) -> float:
     return LOCAL_POLL_SECS if isinstance(state, LocalStore) else POLL_SECS
 
 
-def _table_and_reader(parts: _Parts) -> tuple[WarmTable[BatchRows], Reader[BatchRows]]:
+def table_and_readers(
+    parts: SourceParts, *settings: ReadSettings
+) -> tuple[WarmTable[BatchRows], list[Reader[BatchRows]]]:
+    """A reader for each way to read files."""
+    if parts.source.infers_schema:
+        return _late_schema(parts, settings)
     table = _delta_table(parts, parts.source.record_ddl)
-    return table, _batch_reader(parts, table)
+    return table, [_batch_reader(parts, table, each) for each in settings]
 
 
-def _late_schema(parts: _Parts) -> tuple[WarmTable[BatchRows], Reader[BatchRows]]:
+def _late_schema(
+    parts: SourceParts, settings: Sequence[ReadSettings]
+) -> tuple[WarmTable[BatchRows], list[Reader[BatchRows]]]:
     from spark_job.infer.first_batch import FirstBatch  # imports the packages of all formats
     from spark_job.infer.observe import Reading
 
@@ -156,10 +169,11 @@ def _late_schema(parts: _Parts) -> tuple[WarmTable[BatchRows], Reader[BatchRows]
         parts.log,
     )
     late: LateSchema[BatchRows] = LateSchema(partial(_delta_table, parts), partial(_table_columns, parts))
-    return late, LateReader(late, first_batch.schema, partial(_batch_reader, parts))
+    readers = [partial(_batch_reader, parts, settings=each) for each in settings]
+    return late, [LateReader(late, first_batch.schema, reader) for reader in readers]
 
 
-def _table_columns(parts: _Parts) -> str | None:
+def _table_columns(parts: SourceParts) -> str | None:
     """The schema of the source's table, as its records can have it. Raises PermanentError if they cannot."""
     table = parts.engine.table(table_source(parts.pipeline, parts.source, parts.identity, ""))
     with table.translating(f"reading the columns of table {parts.pipeline.table_uri}"):
@@ -197,7 +211,7 @@ def table_source(
     )
 
 
-def _delta_table(parts: _Parts, schema: str, *, new: bool = False) -> DeltaSourceTable:
+def _delta_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
     """`new`: that its next commit has to create it."""
     pipeline, identity = parts.pipeline, parts.identity
     writes_to = table_source(pipeline, parts.source, identity, schema, new=new)
@@ -244,9 +258,19 @@ def _other_columns(pipeline: Pipeline, source: Source) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
-def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> Reader[BatchRows]:
+def read_settings(source: Source) -> ReadSettings:
+    return ReadSettings(
+        source.format,
+        source.file_compression,
+        Limits(source.limits.max_record_bytes, source.limits.max_file_bytes),
+        source.limits.task_memory_bytes,
+        source.format_options,
+        source.schema_rules,
+    )
+
+
+def _batch_reader(parts: SourceParts, table: DeltaSourceTable, settings: ReadSettings) -> Reader[BatchRows]:
     source, identity = parts.source, parts.identity
-    limits = Limits(source.limits.max_record_bytes, source.limits.max_file_bytes)
     dead_letters = DeadLetters(
         parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS
     )
@@ -255,14 +279,7 @@ def _batch_reader(parts: _Parts, table: DeltaSourceTable) -> Reader[BatchRows]:
         uri=source.uri,
         s3=parts.s3,
         table_uri=parts.pipeline.table_uri,
-        settings=ReadSettings(
-            source.format,
-            source.file_compression,
-            limits,
-            source.limits.task_memory_bytes,
-            source.format_options,
-            source.schema_rules,
-        ),
+        settings=settings,
         record_type=lambda: table.record_type,
         partition_columns=source.partition_columns,
         source_id=identity.source_id,

@@ -107,16 +107,21 @@ class CommitFinder:
             committed_ts = receipt.written_ts
         is_settled = life.state in ("committed", "dead_lettered")
         latency = None
-        if is_settled and committed_ts is not None and life.announced_ts is not None:
+        is_repaired = line is not None and line.repair is not None
+        if is_settled and committed_ts is not None and life.announced_ts is not None and not is_repaired:
             latency = max(0.0, committed_ts - life.announced_ts)
         return replace(
             life,
             table_version=None if commit is None else commit.version,
             committed_ts=committed_ts,
-            announced_by=life.announced_by or (None if line is None else line.found_by),
+            announced_by=life.announced_by or (None if line is None else REPAIR if is_repaired else line.found_by),
             reason=life.reason or (None if line is None else line.error),
             latency_secs=latency,
         )
+
+
+REPAIR = "repair"
+"""What announced a file that an operator had read once more, by `blizzard replay` or `blizzard replace`."""
 
 
 def _line_of(receipt: Receipt, life: Life) -> ReceiptLine | None:

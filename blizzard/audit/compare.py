@@ -28,7 +28,7 @@ DIGEST_BYTES = 32
 Rows = dict[str, list[tuple[Any, ...]]]
 """By path, the values of each FileRun."""
 ETAG, ROWS, ASCENDING = (FileRun._fields.index(name) for name in ("etag", "rows", "ascending"))
-_COUNTED = (FileState.DONE, FileState.COUNTED, FileState.FAILED)
+_COUNTED = (FileState.DONE, FileState.COUNTED, FileState.FAILED, FileState.READ_ANEW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Comparison:
         self.found.setdefault("changed", []).append(changed)
 
     def _fate(self, info: ObjectInfo, entry: LedgerEntry | None) -> tuple[Fate, str | None]:
-        if entry is not None and entry.etag == info.etag and entry.state is FileState.DONE:
+        if entry is not None and entry.etag == info.etag and entry.is_done:
             return Fate.COMMITTED, None  # as nearly all are
         is_announced = info.etag in self.announced.get(info.key, ())
         if entry is not None and entry.etag == info.etag:

@@ -37,9 +37,9 @@ _WORDS = {
 class Life:
     """`state`: as in an audit, or ABSENT. `reason`: why it is not in the table, or not as it is in the source. `rule`:
     which one skips it. `listed`: whether the source has it, with `etag`, `size` and `modified_ts`. `announced_by`:
-    `event`, `sweep` or `late`; None: nothing did, or nobody knows any more. `etag_committed`, `sequence`, `rows`,
-    `rejected`: of its newest commit. `latency_secs`: from its announcement to the commit. Whatever is unknown is
-    None."""
+    `event`, `sweep`, `late`, or `repair` if an operator had it read once more; None: nothing did, or nobody knows.
+    `etag_committed`, `sequence`, `rows`, `rejected`: of its newest commit. `latency_secs`: from its announcement to the
+    commit. Whatever is unknown is None."""
 
     source: str
     path: str

@@ -22,6 +22,8 @@ COMMANDS: Mapping[str, str] = {
     "audit": "Account for every object of the sources, and every row.",
     "files": "Show the life of files, or why they are not in.",
     "letters": "Show what was not ingested, and why.",
+    "replay": "Put what was refused into the table after all.",
+    "replace": "Take files out of the table, and read them anew.",
     "plan": "Show what the next runs would read, commit and cost.",
     "status": "Show each source's watermark, backlog and last commit.",
     "doctor": "Find what is wrong, and say what to do.",

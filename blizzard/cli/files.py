@@ -129,6 +129,9 @@ def _print(lives: Sequence[Life]) -> None:
         console.print("no such files")
 
 
+_ANNOUNCED_BY = {"event": "an event", "sweep": "a sweep", "late": "a late sweep", "repair": "an operator"}
+
+
 def facts_of(life: Life) -> Iterator[tuple[str, str]]:
     yield "state", life.state.replace("_", " ")
     if life.reason is not None:
@@ -136,7 +139,7 @@ def facts_of(life: Life) -> Iterator[tuple[str, str]]:
     if life.listed:
         yield "object", f"etag {life.etag}, {life.size or 0:,} bytes, modified {shown(life.modified_ts)}"
     if life.announced_by is not None or life.announced_ts is not None:
-        by = {"event": "an event", "sweep": "a sweep", "late": "a late sweep"}.get(life.announced_by or "", "unknown")
+        by = _ANNOUNCED_BY.get(life.announced_by or "", "unknown")
         yield "announced by", f"{by}{f', of {shown(life.announced_ts)}' if life.announced_ts is not None else ''}"
     if life.sequence is not None:
         version = "unknown" if life.table_version is None else f"{life.table_version:,}"

@@ -1,35 +1,15 @@
 """Dead letters in groups: those of one stage whose reasons differ only in their values."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
+
+from blizzard.state.stored_letters import time_of
 
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`")
 _NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
 ANY, SOME = "'…'", "N"
-
-
-@dataclass(frozen=True, slots=True)
-class LetterFilter:
-    """Which letters are wanted. `matches`: of paths. `reason`: a part of the error, in any case of its letters; None:
-    every one. Times are inclusive."""
-
-    matches: Callable[[str], bool]
-    stages: frozenset[str]
-    reason: str | None
-    since_ts: float
-    until_ts: float
-
-    def wants(self, letter: Mapping[str, Any]) -> bool:
-        written_ts = time_of(letter)
-        return (
-            self.matches(str(letter.get("path", "")))
-            and (not self.stages or letter.get("stage") in self.stages)
-            and (self.reason is None or self.reason.casefold() in str(letter.get("error", "")).casefold())
-            and (written_ts is None or self.since_ts <= written_ts <= self.until_ts)
-        )
 
 
 @dataclass(slots=True)
@@ -83,11 +63,3 @@ class LetterGroups:
 def reason_of(error: str) -> str:
     """An error without the values in it."""
     return _NUMBER.sub(SOME, _QUOTED.sub(ANY, error.partition("\n")[0]))
-
-
-def time_of(letter: Mapping[str, Any]) -> float | None:
-    """When it was written, in Unix seconds; None if it does not say."""
-    try:
-        return datetime.fromisoformat(str(letter.get("timestamp"))).timestamp()
-    except ValueError:
-        return None

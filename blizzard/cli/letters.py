@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from blizzard.cli.letter_groups import LetterFilter, LetterGroup, LetterGroups
+from blizzard.cli.letter_groups import LetterGroup, LetterGroups
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.selection import matching, selected
 from blizzard.cli.times import point_in_time, shown
@@ -20,6 +20,8 @@ from blizzard.environment import variables
 from blizzard.errors import BucketMissing
 from blizzard.log import one_line
 from blizzard.state.dead_letters import DeadLetters, Stage
+from blizzard.state.settled_letters import SettledLetters
+from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
@@ -30,11 +32,13 @@ RAW_CHARACTERS = 200
 @dataclass(slots=True)
 class Letters:
     """The letters of a source. `files`, `records`: versions of files with letters, and refused records, of those that
-    were asked for. `letters`: as stored, as many as were wanted; `unreadable`: what is wrong with stored ones."""
+    were asked for. `settled`: letters of what is in the table by now, which do not count otherwise. `letters`: as
+    stored, as many as were wanted; `unreadable`: what is wrong with stored ones."""
 
     source: str
     files: int = 0
     records: int = 0
+    settled: int = 0
     groups: list[LetterGroup] = field(default_factory=list)
     letters: list[Mapping[str, Any]] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
@@ -44,6 +48,7 @@ class Letters:
             "source": self.source,
             "files": self.files,
             "records": self.records,
+            "settled": self.settled,
             "groups": [group.as_document() for group in self.groups],
             "letters": self.letters if details else None,
             "unreadable": self.unreadable,
@@ -67,12 +72,15 @@ def command(
     ] = None,
     until: Annotated[str | None, typer.Option(help="Only letters written until then.")] = None,
     details: Annotated[bool, typer.Option("--details", help="Show the letters, too, with the raw records.")] = False,
+    with_settled: Annotated[
+        bool, typer.Option("--settled", help="Count and show settled letters, too: what is in the table by now.")
+    ] = False,
     limit: Annotated[
         int, typer.Option(help="With --details: at most so many letters of a source; 0: all.", metavar="N", min=0)
     ] = LIMIT,
     as_json: AsJson = False,
 ) -> None:
-    """Show the dead letters, grouped by reason: files and records that were not ingested. Only reads.
+    """Show the open dead letters, grouped by reason: files and records that were not ingested. Only reads.
 
     Exit code 0: they can be read, however many there are. 1: some cannot. 2: the input is wrong.
     """
@@ -83,7 +91,7 @@ def command(
     wanted = LetterFilter(matching(path, "--path"), frozenset(map(str, stage or ())), reason, since_ts, until_ts)
     most = (limit or math.inf) if details else 0
     settings = S3Settings.from_environment(environ)
-    found = [letters_of(*each, settings, wanted, most) for each in chosen]
+    found = [letters_of(*each, settings, wanted, most, with_settled=with_settled) for each in chosen]
     if as_json:
         typer.echo(json.dumps([letters.as_document(details=details) for letters in found], indent=2))
     else:
@@ -92,15 +100,31 @@ def command(
     raise typer.Exit(1 if any(letters.unreadable for letters in found) else 0)
 
 
-def letters_of(pipeline: Pipeline, source: Source, settings: S3Settings, wanted: LetterFilter, most: float) -> Letters:
-    """`most`: how many letters to keep."""
+def letters_of(
+    pipeline: Pipeline,
+    source: Source,
+    settings: S3Settings,
+    wanted: LetterFilter,
+    most: float,
+    *,
+    with_settled: bool = False,
+) -> Letters:
+    """`most`: how many letters to keep. Settled ones then have `settled`, with the commit that settled them."""
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     found, groups, versions = Letters(source.id), LetterGroups(), set[int]()
     stored = DeadLetters(store, source.state_prefix, source.id)
     try:
+        settled = SettledLetters(store, source.state_prefix).read()
+        found.unreadable += settled.unreadable
         for letter in stored.letters(since_ts=wanted.since_ts, unreadable=found.unreadable):
             if not wanted.wants(letter):
                 continue
+            settlement = settled.of(letter)
+            if settlement is not None:
+                found.settled += 1
+                if not with_settled:
+                    continue
+                letter["settled"] = settlement.as_document()
             groups.add(letter)
             versions.add(hash((letter.get("path"), letter.get("etag"))))
             found.records += "row" in letter
@@ -120,7 +144,8 @@ def _print(letters: Letters) -> None:
 
 
 def _lines(letters: Letters) -> list[str]:
-    lines = [f" {letters.files:,} files with dead letters, {letters.records:,} refused records"]
+    settled = f"; {letters.settled:,} letters are settled" if letters.settled else ""
+    lines = [f" {letters.files:,} files with dead letters, {letters.records:,} refused records{settled}"]
     for group in letters.groups:
         count = f"{group.records:,} records of {group.files:,} files" if group.records else f"{group.files:,} files"
         lines.append(f" {count}, {group.stage}: {group.reason}")
@@ -131,11 +156,18 @@ def _lines(letters: Letters) -> list[str]:
     return lines + [f" cannot be read: {each}" for each in letters.unreadable]
 
 
+def _settled(settlement: Mapping[str, Any]) -> str:
+    version = settlement["table_version"]
+    return f"{shown(settlement['settled_ts'])}" + ("" if version is None else f", in version {version} of the table")
+
+
 def _letter(letter: Mapping[str, Any]) -> list[str]:
     place = letter.get("path", "") if "row" not in letter else f"{letter.get('path', '')}, record {letter['row']}"
     lines = [f" {letter.get('timestamp')} {place} ({letter.get('stage')}): {letter.get('error')}"]
-    known = ("source", "path", "row", "stage", "error", "timestamp", "raw", "raw_base64")
+    known = ("source", "path", "row", "stage", "error", "timestamp", "raw", "raw_base64", "settled")
     more = [f"{name} {value}" for name, value in letter.items() if name not in known]
+    if "settled" in letter:
+        lines.append(f"   settled {_settled(letter['settled'])}")
     if more:
         lines.append(f"   {', '.join(more)}")
     raw = letter.get("raw", letter.get("raw_base64"))

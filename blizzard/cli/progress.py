@@ -29,15 +29,18 @@ ERRORS = {"source_failed", "spark_lost", "configuration_wrong", "configuration_u
 
 
 class Progress:
-    """Prints one line for each event. On a terminal a progress line below them shows the current step."""
+    """Prints one line for each event. On a terminal a progress line below them shows the current step. `to_stderr`: for
+    a command whose answer is its output; without a terminal it then prints nothing but errors."""
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=False, highlight=False, soft_wrap=True)
+    def __init__(self, *, to_stderr: bool = False) -> None:
+        self._stream = sys.stderr if to_stderr else sys.stdout
+        self._quiet = to_stderr and not self._stream.isatty()
+        self._console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self.error_shown = False
 
     def __enter__(self) -> Self:
-        if sys.stdout.isatty():
+        if self._stream.isatty():
             self._status = self._console.status("starting")
             self._status.start()
         return self
@@ -56,7 +59,7 @@ class Progress:
         if name in ERRORS:
             self.error_shown = True
             Console(stderr=True, highlight=False, soft_wrap=True).print(text, style="red")
-        elif name not in QUIET and not _is_empty_sweep(event):
+        elif name not in QUIET and not self._quiet and not _is_empty_sweep(event):
             self._console.print(text)
 
 
@@ -75,6 +78,10 @@ def _swept(event: dict[str, Any]) -> str:
 
 def _planned(event: dict[str, Any]) -> str:
     return f"{event['source']}: reading batch {event['sequence']} of {event['files']:,} files, {event['bytes']:,} bytes"
+
+
+def _repair_planned(event: dict[str, Any]) -> str:
+    return f"{event['source']}: reading {event['files']:,} files once more, {event['bytes']:,} bytes"
 
 
 def _committed(event: dict[str, Any]) -> str:
@@ -138,6 +145,7 @@ def _lost(event: dict[str, Any]) -> str:
 _TEXTS = {
     "swept": _swept,
     "batch_planned": _planned,
+    "repair_planned": _repair_planned,
     "batch_committed": _committed,
     "file_dead_lettered": _dead,
     "unknown_fields": _unknown_fields,

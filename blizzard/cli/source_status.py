@@ -17,6 +17,7 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
+from blizzard.state.settled_letters import SettledLetters, settled_folders
 from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
@@ -173,8 +174,11 @@ def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | Non
 
 
 def _dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
+    """Those with open ones."""
     try:
-        return DeadLetters(store, identity.state_prefix, identity.source_id).count_files()
+        letters = DeadLetters(store, identity.state_prefix, identity.source_id)
+        settled = SettledLetters(store, identity.state_prefix).read()
+        return letters.count_files() - len(settled_folders(letters, settled))
     except BucketMissing:
         return 0
 

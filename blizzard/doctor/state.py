@@ -16,10 +16,12 @@ from blizzard.ledger.run import RunLoading
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.state.run_ref import RunRef, SequenceRange
+from blizzard.state.settled_letters import SettledLetters, settled_folders
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import SweepReports, read_reports
 
@@ -306,10 +308,13 @@ def _dead_letters(state: SourceState) -> Finding:
     folder = f"{state.identity.state_prefix}/dead_letters/"
     try:
         found = [*islice(state.store.list(folder), COUNTED_LETTERS)]
+        letters = DeadLetters(state.store, state.identity.state_prefix, state.identity.source_id)
+        settled = settled_folders(letters, SettledLetters(state.store, state.identity.state_prefix).read())
     except BucketMissing:
-        found = []
+        found, settled = [], set()
+    found = [info for info in found if f"{info.key.rpartition('/')[0]}/" not in settled]
     if not found:
-        return ok("there is none")
+        return ok("there is none that is open")
     files = len({info.key.removeprefix(folder).partition("/")[0] for info in found})
     ages = [state.now_ts - info.modified_ts for info in found]
     more = " or more" if len(found) == COUNTED_LETTERS else ""

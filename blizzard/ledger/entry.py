@@ -1,13 +1,13 @@
 """What the ledger records of one file."""
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from blizzard.state.receipts import Receipt
+from blizzard.state.receipts import Receipt, Repair
 
 _MAX_TS = 1e15
 
@@ -25,6 +25,10 @@ class FileState(IntEnum):
     """As PARTLY, and `rows` and `rejected` are all records that were read so far, from the first one on."""
     UNCOUNTED = 4
     """As PARTLY, after a part of which only the table's rows are known: `rows` and `rejected` lack some records."""
+    READ_ANEW = 5
+    """As DONE. `rows` and `rejected` are all that this content has, whatever earlier commits had."""
+    REPLAYED = 6
+    """As DONE, of a commit that only has `rows` which earlier commits had refused."""
 
 
 class LedgerEntry(NamedTuple):
@@ -52,16 +56,27 @@ class LedgerEntry(NamedTuple):
         return self.state is FileState.DONE and self.rows > 0 and not self.size
 
     @property
+    def is_done(self) -> bool:
+        """Whether it is ingested to its end."""
+        return self.state in (FileState.DONE, FileState.READ_ANEW, FileState.REPLAYED)
+
+    @property
     def is_in_progress(self) -> bool:
         return self.state in (FileState.PARTLY, FileState.COUNTED, FileState.UNCOUNTED)
+
+
+_REPAIRED: Mapping[str | None, FileState] = {
+    Repair.WHOLE: FileState.READ_ANEW,
+    Repair.RECORDS: FileState.REPLAYED,
+}
 
 
 def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     """The entries of a commit, one for each line of its receipt."""
     sequence = receipt.sequence
     return [
-        LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(finished, begins, error))
-        for path, etag, size, rows, rejected, event_ts, error, finished, begins, _ in receipt.lines
+        LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(done, begins, error, repair))
+        for path, etag, size, rows, rejected, event_ts, error, done, begins, _, repair in receipt.lines
     ]
 
 
@@ -69,10 +84,10 @@ def _time_ms(event_ts: float) -> int:
     return max(0, round(min(event_ts, _MAX_TS) * 1000))
 
 
-def _state(finished: bool, begins: bool, error: str | None) -> FileState:
+def _state(finished: bool, begins: bool, error: str | None, repair: str | None) -> FileState:
     if not finished:
         return FileState.COUNTED if begins else FileState.PARTLY
-    return FileState.DONE if error is None else FileState.FAILED
+    return _REPAIRED.get(repair, FileState.DONE) if error is None else FileState.FAILED
 
 
 def merged(entries: Iterable[LedgerEntry]) -> LedgerEntry:
@@ -85,8 +100,12 @@ def merged(entries: Iterable[LedgerEntry]) -> LedgerEntry:
 
 def _continued(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
     """Of the same content. One that begins at its first record again, after it had failed, counts alone."""
-    if entry.state is FileState.COUNTED:
+    if entry.state in (FileState.COUNTED, FileState.READ_ANEW):
         return entry
+    if entry.state is FileState.REPLAYED:
+        rows, rejected = before.rows + entry.rows, max(0, before.rejected - entry.rows)
+        state = before.state if before.is_done else FileState.DONE
+        return before._replace(sequence=entry.sequence, rows=rows, rejected=rejected, state=state)
     added = entry._replace(rows=before.rows + entry.rows, rejected=before.rejected + entry.rejected)
     if entry.state is not FileState.PARTLY:
         return added

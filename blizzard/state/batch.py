@@ -52,7 +52,14 @@ class PlannedFile:
     skip_records: int = 0
     slice_bytes: int | None = None
     expected_etag: str | None = None
-    """Of a file in progress: the etag of the committed part. Another etag means that the file was overwritten since."""
+    """Of a file in progress: the etag of the committed part. Another etag means that the file was overwritten since.
+    Also of files that an operator has read once more."""
+    records: tuple[int, ...] | None = None
+    """The numbers of those that are read, ascending; None: all. The others are not refused: they are not looked at."""
+    given: tuple[tuple[int, str], ...] = ()
+    """Records that an operator gives in place of those with these numbers, as JSON texts. The file is not opened."""
+    modified_ts: float = 0.0
+    """Of the file, if records are given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +196,12 @@ def plan_batch(checkpoint: Checkpoint, unconsumed: Iterable[UnconsumedSegment], 
             if batch.full:
                 break
     return batch.build()
+
+
+def unmoved_plan(checkpoint: Checkpoint, rules: BatchRules) -> BatchPlan:
+    """A plan that takes nothing from the manifest, for files that are read once more."""
+    progress = SourceProgress.from_checkpoint(checkpoint, rules.folder_of)
+    return BatchPlan(checkpoint, (), (), checkpoint.position, progress, full=True)
 
 
 def add_late_files(plan: BatchPlan, late: Iterable[Entry], rules: BatchRules) -> BatchPlan:

@@ -108,21 +108,33 @@ class DeadLetters:
         """The folder of the dead letters of this version of the file: a readable part of its name, and a digest of path
         and etag."""
         digest = hashlib.sha256(f"{path}\0{etag}".encode(errors="surrogatepass")).hexdigest()[:20]
-        readable = re.sub(r"[^A-Za-z0-9._=-]", "_", path)[-_READABLE_CHARACTERS:].lstrip(".")
-        return f"{self._folder}{readable}-{digest}/"
+        return f"{self._folder}{_readable(path)}-{digest}/"
 
     def count_files(self) -> int:
         """How many versions of files have dead letters."""
         return sum(1 for _ in self._store.list_folders(self._folder))
 
+    def folders_of(self, paths: Iterable[str]) -> set[str]:
+        """Those folders of dead letters that may be of these paths."""
+        names = {_readable(path) for path in paths}
+        return {
+            each
+            for each in self._store.list_folders(self._folder)
+            if each[len(self._folder) :].rpartition("-")[0] in names
+        }
+
     def has_file(self, path: str, etag: str) -> bool:
         """Whether this version of the file has any."""
         return any(True for _ in self._store.list(self.dead_letter_folder(path, etag)))
 
-    def letters(self, *, since_ts: float = 0.0, unreadable: list[str] | None = None) -> Iterator[dict[str, Any]]:
-        """All dead letters, as stored, without objects that were last written before `since_ts`. Some objects are
-        fetched ahead. Lines that cannot be read are described in `unreadable`; without it they raise ValueError."""
-        recent = (info.key for info in self._store.list(self._folder) if info.modified_ts >= since_ts)
+    def letters(
+        self, *, folder: str | None = None, since_ts: float = 0.0, unreadable: list[str] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """All dead letters, or those of one folder, as stored, without objects that were last written before
+        `since_ts`. Some objects are fetched ahead. Lines that cannot be read are described in `unreadable`; without it
+        they raise ValueError."""
+        listed = self._store.list(self._folder if folder is None else folder)
+        recent = (info.key for info in listed if info.modified_ts >= since_ts)
         for key, data in self._fetched(recent):
             for number, line in enumerate(data.splitlines()):
                 try:
@@ -155,6 +167,10 @@ class DeadLetters:
 
     def _put(self, letter: DeadLetter, name: str, lines: list[bytes]) -> None:
         self._store.put(self.dead_letter_folder(letter.path, letter.etag) + name, b"".join(lines))
+
+
+def _readable(path: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._=-]", "_", path)[-_READABLE_CHARACTERS:].lstrip(".")
 
 
 def _timestamp(now_ts: float) -> str:

@@ -5,6 +5,7 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -18,7 +19,8 @@ class ReceiptLine(NamedTuple):
     """One file of a commit. `rows` are in the table, `dead_records` are dead-lettered. `error`: why the whole file was
     dead-lettered. `finished`: whether no later commit continues it. `begins`: whether this commit has its first record;
     receipts of earlier versions do not say so. `found_by`: what announced it, as in Entry; None in receipts of earlier
-    versions, and if a commit before this one has its first record."""
+    versions, and if a commit before this one has its first record. `repair`: what an operator had read once more, by
+    `blizzard replay` or `blizzard replace`; None: nothing."""
 
     path: str
     etag: str
@@ -30,6 +32,16 @@ class ReceiptLine(NamedTuple):
     finished: bool = True
     begins: bool = False
     found_by: str | None = None
+    repair: str | None = None
+
+
+class Repair(StrEnum):
+    """What of a file is read once more."""
+
+    WHOLE = "whole"
+    """All of it. `rows` and `dead_records` are all that its content has, whatever earlier commits had."""
+    RECORDS = "records"
+    """Records that had been refused: `rows` of them are in the table now."""
 
 
 _DIGITS = 20
@@ -151,5 +163,6 @@ def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:
         [line.get("finished", True) is True for line in files],
         [line.get("begins") is True for line in files],
         map(json_fields.optional_text, [line.get("found_by") for line in files]),
+        map(json_fields.optional_text, [line.get("repair") for line in files]),
     )
     return map(ReceiptLine._make, zip(*columns, strict=True))

@@ -1,7 +1,7 @@
 """The data files of a table, with what the log's statistics say about the sources of their rows."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ class AddedFile:
     """Those whose `_source.source` is null."""
     sources: tuple[str | None, str | None]
     sequences: tuple[int | None, int | None]
+    files: tuple[str | None, str | None]
     newest_us: int
     """No row has a newer `_source.modified`, in microseconds."""
 
@@ -44,6 +45,11 @@ class AddedFile:
     def may_be_of(self, sequences: SequenceRange) -> bool:
         low, high = self.sequences
         return (low is None or low <= sequences.last) and (high is None or high >= sequences.first)
+
+    def may_have(self, paths: Iterable[str]) -> bool:
+        """Rows of one of these files."""
+        low, high = self.files
+        return any((low is None or low <= path) and (high is None or path <= high) for path in paths)
 
     @property
     def only_source(self) -> str | None:
@@ -67,6 +73,7 @@ def added_files(table: DeltaTable) -> Sequence[AddedFile]:
         _statistic(actions, "null_count", "source").to_pylist(),
         _bounds(actions, "source"),
         _bounds(actions, "sequence"),
+        _bounds(actions, "file"),
         _newest_us(actions),
     )
     return sorted(map(AddedFile, *columns), key=lambda file: file.modified_ms, reverse=True)

@@ -1,6 +1,6 @@
 """The local engine, and Spark for what only Spark can do. Spark starts when it is first needed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
@@ -175,6 +175,9 @@ class AutoTable:
 
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         return self._ask(lambda table: table.last_rows(after_sequence=after_sequence))
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        return self._ask(lambda table: table.rows_present(wanted))
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._ask(lambda table: table.files_of_commits(sequences))

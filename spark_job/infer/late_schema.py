@@ -1,7 +1,7 @@
 """The table and the reader of a source whose schema is that of its table, or, of a table that does not exist yet, is
 inferred from the first batch."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from blizzard.ledger.entry import LedgerEntry
@@ -102,6 +102,9 @@ class LateSchema(Generic[R]):
 
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         return self._table.last_rows_after(sequence)
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        return self._table.rows_present(wanted)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._table.files_of_commits(sequences)

@@ -261,5 +261,10 @@ class Ingest:
         return Step.COMMITTED
 
     def _log_committed(self, checkpoint: SourceCheckpoint, counts: BatchCounts) -> None:
-        delta_checkpoint = self._committer.made_delta_checkpoint()
-        self._source.log_committed(checkpoint, counts, delta_checkpoint=delta_checkpoint, secs=self._watch.secs())
+        self._source.log_committed(
+            checkpoint,
+            counts,
+            version=self._committer.reached_version(),
+            delta_checkpoint=self._committer.made_delta_checkpoint(),
+            secs=self._watch.secs(),
+        )

@@ -1,12 +1,12 @@
 """What the loop needs of a reader of files: the rows of a batch, and an outcome for each file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from blizzard.state.batch import PlannedFile
-from blizzard.state.dead_letters import Stage
+from blizzard.state.dead_letters import DeadLetter, Stage
 from blizzard.state.unknown_fields import UnknownFields
 from spark_job.ports.rows import Rows
 
@@ -62,6 +62,10 @@ class FileRows(Rows, Protocol):
     @property
     def misfits(self) -> UnknownFields:
         """The columns with values that do not fit them, and were kept beside them."""
+        ...
+
+    def refused_records(self) -> Iterator[DeadLetter]:
+        """The refused records, sorted by file and row. Writes nothing. Raises as `write_dead_records` does."""
         ...
 
     def write_dead_records(self) -> None:

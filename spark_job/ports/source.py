@@ -229,8 +229,11 @@ class SourceKind(Protocol[C, P, B]):
 
     def log_recovered(self, checkpoint: C, secs: TurnSecs) -> None: ...
 
-    def log_committed(self, checkpoint: C, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs) -> None:
-        """`delta_checkpoint`: whether Delta wrote its own checkpoint after the commit."""
+    def log_committed(
+        self, checkpoint: C, counts: BatchCounts, *, version: int, delta_checkpoint: bool, secs: TurnSecs
+    ) -> None:
+        """`version`: of the table, with this commit. `delta_checkpoint`: whether Delta wrote its own checkpoint after
+        it."""
         ...
 
 

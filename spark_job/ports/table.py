@@ -1,6 +1,6 @@
 """What the loop needs of the table. Delta implements it, and so does the tests' in-memory table."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -129,6 +129,11 @@ class FileTable(Table[R], Protocol):
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         """The highest `_source.row` of each content of this source's files that commits after `sequence` (exclusive)
         brought."""
+        ...
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        """By path the numbers of wanted rows of this source. The answer has each content of these paths of which there
+        is any row, with those of the wanted rows that there are."""
         ...
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:

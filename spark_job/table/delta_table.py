@@ -4,7 +4,7 @@
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from pyspark.sql.types import StructType
 
@@ -143,6 +143,9 @@ class DeltaSourceTable:
 
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         return self._source_rows.last_rows(after_sequence=sequence)
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        return self._source_rows.present(wanted)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._source_rows.files_of_commits(sequences)

@@ -1,6 +1,6 @@
 """What a table needs of the engine that reads it and commits to it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -151,6 +151,10 @@ class TableEngine(Protocol):
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         """The highest `_source.row` of each content of the source's files that commits after `after_sequence`
         (exclusive) brought."""
+        ...
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        """As `FileTable` has it."""
         ...
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:

@@ -1,6 +1,6 @@
 """Questions about the rows of one source in a table: which files, with which etags, up to which commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
@@ -53,6 +53,10 @@ class SourceRows:
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         with self._engine.translating("querying the table for the files of its newest commits"):
             return self._engine.last_rows(after_sequence=after_sequence) if self._can_be_asked() else {}
+
+    def present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        with self._engine.translating("querying the table for rows of some files"):
+            return self._engine.rows_present(wanted) if wanted and self._can_be_asked() else {}
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         with self._engine.translating("querying the table for the files of its commits"):

@@ -108,7 +108,18 @@ def _with_values(file: PlannedFile, columns: Mapping[str, str], known: dict[str,
             values = known[folder] = tuple(found[column] for column in columns)
         except BadPartition as error:
             values, refusal = (None,) * len(columns), str(error)
-    return TaskFile(file.path, file.size, file.skip_records, file.slice_bytes, file.expected_etag, values, refusal)
+    return TaskFile(
+        file.path,
+        file.size,
+        file.skip_records,
+        file.slice_bytes,
+        file.expected_etag,
+        values,
+        refusal,
+        file.records,
+        file.given,
+        file.modified_ts,
+    )
 
 
 def pack(files: Sequence[TaskFile], cores: int) -> list[list[TaskFile]]:
@@ -148,6 +159,8 @@ def packed_files(files: Sequence[TaskFile], cores: int) -> list[str]:
 
 
 def _values(file: TaskFile) -> tuple[Any, ...]:
+    """Few files have the last three."""
+    some_records = (file.records, file.given, file.modified_ts) if file.records is not None or file.given else ()
     return (
         file.path,
         file.size,
@@ -156,10 +169,16 @@ def _values(file: TaskFile) -> tuple[Any, ...]:
         file.expected_etag,
         file.partitions,
         file.refusal,
+        *some_records,
     )
 
 
 def _task_file(values: Sequence[Any]) -> TaskFile:
     """The inverse of `_values`, after the JSON round trip."""
-    path, size, skip_records, slice_bytes, expected_etag, partitions, refusal = values
-    return TaskFile(path, size, skip_records, slice_bytes, expected_etag, tuple(partitions), refusal)
+    path, size, skip_records, slice_bytes, etag, partitions, refusal, *some_records = values
+    whole = TaskFile(path, size, skip_records, slice_bytes, etag, tuple(partitions), refusal)
+    if not some_records:
+        return whole
+    records, given, modified_ts = some_records
+    wanted = None if records is None else tuple(records)
+    return replace(whole, records=wanted, given=tuple((row, text) for row, text in given), modified_ts=modified_ts)

@@ -32,6 +32,15 @@ class TaskFile:
     partitions: tuple[str | None, ...] = ()
     refusal: str | None = None
     """Why the whole file is refused, if its path alone shows it. The file is then opened only for its etag."""
+    records: tuple[int, ...] | None = None
+    given: tuple[tuple[int, str], ...] = ()
+    modified_ts: float = 0.0
+    """These three are as in PlannedFile."""
+
+    @property
+    def known_info(self) -> ObjectInfo:
+        """What is known of it without opening it."""
+        return ObjectInfo(self.path, self.size, self.expected_etag or "", self.modified_ts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,8 @@ class FileFetch:
 
     def enter(self, stack: ExitStack) -> ObjectReader:
         """Raises what storage raises."""
+        if self.file.given:
+            return _Whole(self.file.known_info, io.BytesIO())
         whole = self._fetched.result() if self._fetched is not None else None
         if whole is not None:
             return whole
@@ -147,7 +158,7 @@ def _prefetch(
 def _start_fetch(
     store: ObjectStore, file: TaskFile, ahead: FetchAhead, submit: Callable[..., "Future[_Whole | None]"]
 ) -> "Future[_Whole | None] | None":
-    whole = file.size <= min(WHOLE_BYTES, ahead.bytes) and file.slice_bytes is None
+    whole = file.size <= min(WHOLE_BYTES, ahead.bytes) and file.slice_bytes is None and not file.given
     return submit(_fetch, store, file.path, file.size) if whole else None
 
 

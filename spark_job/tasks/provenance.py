@@ -27,7 +27,7 @@ _PARTITION_TYPES: Mapping[str, pa.DataType] = {
 @dataclass(frozen=True, slots=True)
 class RecordRange:
     """Consecutive records of one file: `count` of them from number `first_record` on. `partitions` are text. `member`:
-    the member that holds them, if the file is a zip."""
+    the member that holds them, if the file is a zip. `wanted`: the numbers of those that are wanted; None: all."""
 
     path: str
     etag: str
@@ -36,6 +36,7 @@ class RecordRange:
     first_record: int
     count: int
     member: str | None = None
+    wanted: frozenset[int] | None = None
 
     @property
     def modified_micros(self) -> int:

@@ -1,6 +1,6 @@
 """Reads a batch: tasks that write data files, then Spark's decision on the records that they defer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 from blizzard.errors import RetryableError
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
-from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.ports.reader import Outcome
@@ -203,6 +203,10 @@ class BatchRows:
         self._remove_deferred = remove_deferred
         self.discard = discard
         self._engine = engine
+
+    def refused_records(self) -> Iterator[DeadLetter]:
+        with self._engine.translating("collecting the refused records"):
+            yield from dead_letters_of(self._decided)
 
     def write_dead_records(self) -> None:
         """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""

@@ -17,6 +17,7 @@ from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import Provenance, RecordRange
+from spark_job.tasks.some_records import only_wanted, wanted_positions
 from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
@@ -123,6 +124,9 @@ class RecordPipeline:
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
             table = pa.Table.from_arrays(columns, names=names)
             refused = _refused(ranges, parsed.refused, parsed.refused_texts)
+            wanted = wanted_positions(ranges)
+            if wanted is not None:
+                table, parsed, refused = only_wanted(table, parsed, refused, wanted)
             if self._checker is not None:
                 checked = self._checker.apply(table)
                 table = checked.rows

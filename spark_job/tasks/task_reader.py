@@ -36,6 +36,7 @@ from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFil
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
+from spark_job.tasks.some_records import GivenRecords, wanted_of
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
 
@@ -174,6 +175,12 @@ class TaskReader:
 
     def _file_parts(self, reader: ObjectReader, file: TaskFile, stack: ExitStack) -> FileParts:
         """Raises FileFault for a zip whose directory cannot be read."""
+        if file.given:
+
+            def text(raw: Readable, size: int, stack: ExitStack) -> FileContent:
+                return self._content(file, raw, size, "none", stack)
+
+            return GivenRecords(self._format, file.given, text)
         compression, size = self._compressions.of(file.path), reader.info.size
         if compression != ZIP:
             return SingleFile(self._format, self._content(file, reader, size, compression, stack))
@@ -197,7 +204,10 @@ class TaskReader:
         skip_records = progress.task_file.skip_records
         progress.records = skip_records
         for part in source.parts(skip_records=skip_records):
-            file.add(part)
+            wanted = wanted_of(part, progress.wanted)
+            if wanted:
+                file.add(part)
+            progress.taken += wanted
             progress.records = part.end
             if progress.slice_is_over(source.bytes_read):
                 progress.finished = False
@@ -248,7 +258,8 @@ class _FileRecords:
 
     def _range(self, part: Part, count: int, member: str | None) -> RecordRange:
         file, info = self._progress.task_file, self._progress.info
-        return RecordRange(file.path, info.etag, info.modified_ts, file.partitions, part.first_record, count, member)
+        place = file.path, info.etag, info.modified_ts, file.partitions, part.first_record
+        return RecordRange(*place, count, member, self._progress.wanted)
 
     def finish(self) -> list[DataFile]:
         """The data files that contain this file alone, if there are any."""
@@ -268,12 +279,16 @@ class FileProgress:
     task_file: TaskFile
     info: ObjectInfo = field(init=False)
     records: int = 0
+    taken: int = 0
+    """Records since `skip_records` that are wanted."""
     finished: bool = True
     slice_started_at: int | None = None
+    wanted: frozenset[int] | None = field(init=False)
 
     def __post_init__(self) -> None:
         # The rest of a file in progress that cannot be opened is dead-lettered with the content that it belongs to.
-        self.info = ObjectInfo(self.task_file.path, self.task_file.size, self.task_file.expected_etag or "", 0.0)
+        self.info = self.task_file.known_info
+        self.wanted = None if self.task_file.records is None else frozenset(self.task_file.records)
 
     def begin(self, info: ObjectInfo) -> None:
         """`info`: of the opened object. Raises FileFault if it must not be read.
@@ -283,12 +298,7 @@ class FileProgress:
         """
         wanted = self.task_file
         if wanted.expected_etag is not None and info.etag != wanted.expected_etag:
-            raise FileFault(
-                Stage.DOWNLOAD,
-                f"it changed while in progress: {wanted.skip_records} records of etag {wanted.expected_etag} are "
-                f"committed, and it now has etag {info.etag}. The rest of the old content was not ingested. The new "
-                "content is handled as an overwritten or late file once an event or the late sweep reports it.",
-            )
+            raise FileFault(Stage.DOWNLOAD, _changed(wanted, info.etag))
         self.info = info
         if wanted.refusal is not None:
             raise FileFault(Stage.PARSE, wanted.refusal)
@@ -307,13 +317,23 @@ class FileProgress:
             path=self.task_file.path,
             etag=self.info.etag,
             size=self.info.size,
-            rows=max(0, self.records - self.task_file.skip_records),
+            rows=self.taken,
             records_read=self.records,
             finished=self.finished or error is not None,
             stage=stage,
             error=error,
             failure_kind=failure_kind,
         )
+
+
+def _changed(file: TaskFile, etag: str) -> str:
+    if not file.skip_records:
+        return f"it changed: expected the content with etag {file.expected_etag}, found {etag}"
+    return (
+        f"it changed while in progress: {file.skip_records} records of etag {file.expected_etag} are committed, and it "
+        f"now has etag {etag}. The rest of the old content was not ingested. The new content is handled as an "
+        "overwritten or late file once an event or the late sweep reports it."
+    )
 
 
 def _reason(error: BlizzardError) -> str:

@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Sequence
 
-from spark_job.main import end_process, main
+from spark_job.main import main
+from spark_job.start import end_process
 from spark_job.tasks import batch_tasks
 
 

@@ -254,6 +254,9 @@ def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
     assert entry.time_ms > 0
     assert [*source.files_of_commits(SequenceRange(1, 3))] == []
     assert dict(source.last_rows_after(-1)) == {FileVersion("f1", "e"): 0}
+    present = {name: {*source.rows_present({name: (0, 7)}).items()} for name in ("f1", "f2")}
+    assert present == {"f1": {(FileVersion("f1", "e"), frozenset({0}))}, "f2": set()}
+    assert dict(source.rows_present({"f1": ()})) == {FileVersion("f1", "e"): frozenset()}
     assert not source.holds_rows_of_nobody()
     world.sql("DELETE FROM {t} WHERE id = 'a'")
     assert source.files_of_commits(SequenceRange(0, 0))[0].rows == 1

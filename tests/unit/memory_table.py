@@ -1,7 +1,7 @@
 """A Delta table in memory, with the semantics that the ingest loop depends on."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from blizzard.errors import CommitOutcomeUnknown, LostRace, RetryableError
@@ -164,6 +164,15 @@ class MemoryTable:
                 found[content] = max(found.get(content, -1), row.row)
         return found
 
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        self._calls("rows_present")
+        found: dict[FileVersion, set[int]] = {}
+        for row in self._rows():
+            if row.path in wanted:
+                numbers = found.setdefault(FileVersion(row.path, row.etag), set())
+                numbers.update({row.row} & {*wanted[row.path]})
+        return {content: frozenset(numbers) for content, numbers in found.items()}
+
     def files_of_commits(self, sequences: SequenceRange) -> list[LedgerEntry]:
         self._calls("files_of_commits")
         found = Counter(
@@ -225,6 +234,9 @@ class MemoryRows:
     discarded: bool = False
     unknown_fields: UnknownFields = NO_FIELDS
     misfits: UnknownFields = NO_FIELDS
+
+    def refused_records(self) -> Iterator[DeadLetter]:
+        return iter(self.letters)
 
     @property
     def row_count(self) -> int:

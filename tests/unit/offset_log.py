@@ -147,7 +147,7 @@ class OffsetLogSource:
         self._world.note("recovered", sequence=checkpoint.sequence)
 
     def log_committed(
-        self, checkpoint: Offsets, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs
+        self, checkpoint: Offsets, counts: BatchCounts, *, version: int, delta_checkpoint: bool, secs: TurnSecs
     ) -> None:
         self._world.note("batch_committed", sequence=checkpoint.sequence, rows=counts.rows)
 

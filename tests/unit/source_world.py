@@ -28,6 +28,8 @@ from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.ingest import Ingest, Totals
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.repair.repair_files import Repair, repair_files
+from spark_job.repair.work import Item, Work
 from tests.unit.memory_reader import MemoryReader
 from tests.unit.memory_table import MemoryDelta, MemoryTable
 from tests.unit.watched_calls import Calls, Clock, WatchedStore
@@ -222,6 +224,26 @@ class World:
             sleep=self._sleep,
             log=self._note,
         )
+
+    def repair(self, *items: Item) -> tuple[Work, Repair]:
+        """A new process that has these read once more."""
+        work = Work(items)
+        repair = repair_files(
+            self.identity,
+            self.settings,
+            work=work,
+            table=self.table(),
+            reader=self.reader,
+            given_reader=self.reader,
+            state=self._watched_state(),
+            files=WatchedStore(self.source, self.calls),
+            clock=self.clock,
+            watch=Stopwatch(self.stopwatch),
+            new_id=self.new_id,
+            sleep=self._sleep,
+            log=self._note,
+        )
+        return work, repair
 
     def table(self) -> MemoryTable:
         return MemoryTable(self.delta, self.identity, self.calls)

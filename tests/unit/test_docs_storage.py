@@ -17,6 +17,7 @@ from blizzard.state.dead_letters import DeadLetter, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.state.schema_changes import ChangeRecords
+from blizzard.state.settled_letters import SettledLetters
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.reports import read_reports
 from spark_job.table.columns import source_column
@@ -94,6 +95,18 @@ def rewritten_schema_change(body: str) -> str:
     return json.dumps({**json.loads(store.get(f"state/schema_changes/{name}")), "previous": shown["previous"]})
 
 
+def rewritten_settled_letters(body: str) -> str:
+    store = MemoryStore(lambda: 0.0)
+    store.put("state/settled_letters/shown.json", body.encode())
+    settled = SettledLetters(store, "state").read()
+    assert settled.unreadable == []
+    ((_, settlement),) = [marked for marks in settled.by_path.values() for marked in marks]
+    store.delete(["state/settled_letters/shown.json"])
+    SettledLetters(store, "state").put(settlement, "shown")
+    (written,) = store.list("state/settled_letters/")
+    return store.get(written.key).decode()
+
+
 REWRITTEN: dict[str, Callable[[str], str]] = {
     "segment": rewritten_segment,
     "checkpoint": rewritten_checkpoint,
@@ -103,6 +116,7 @@ REWRITTEN: dict[str, Callable[[str], str]] = {
     "dead letter": rewritten_dead_letter,
     "run": rewritten_run,
     "schema change": rewritten_schema_change,
+    "settled letters": rewritten_settled_letters,
 }
 
 

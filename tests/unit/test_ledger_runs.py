@@ -233,15 +233,23 @@ def test_a_merge_has_each_file_once_with_its_newest_entry(parts: list[list[Ledge
     newest: dict[str, LedgerEntry] = {}
     for each in sorted(each for part in parts for each in part):
         before = newest.get(each.path)
-        if before is not None and before.etag == each.etag and each.state is not FileState.COUNTED:
+        if before is None or before.etag != each.etag or each.state in (FileState.COUNTED, FileState.READ_ANEW):
+            newest[each.path] = each
+        elif each.state is FileState.REPLAYED:
+            newest[each.path] = before._replace(
+                sequence=each.sequence,
+                rows=before.rows + each.rows,
+                rejected=max(0, before.rejected - each.rows),
+                state=before.state if before.is_done else FileState.DONE,
+            )
+        else:
             goes_on = each.state is FileState.PARTLY
             state = before.state if before.is_in_progress else FileState.UNCOUNTED
-            each = each._replace(
+            newest[each.path] = each._replace(
                 rows=before.rows + each.rows,
                 rejected=before.rejected + each.rejected,
                 state=state if goes_on else each.state,
             )
-        newest[each.path] = each
     assert [*merge_sorted(*parts)] == [newest[path] for path in sorted(newest)]
 
 
@@ -268,6 +276,20 @@ def test_a_file_that_begins_anew_after_it_failed_counts_alone() -> None:
     states = [FileState.COUNTED, FileState.PARTLY, FileState.FAILED, FileState.COUNTED, FileState.PARTLY]
     found = merged(entry("a", n, rows=10)._replace(state=state) for n, state in enumerate(states))
     assert (found.rows, found.state) == (20, FileState.COUNTED)
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 4], ids=lambda runs: f"first merged up to {runs}")
+def test_a_file_that_is_read_anew_counts_alone_and_replayed_records_are_no_longer_refused(runs: int) -> None:
+    parts = [
+        entry("a", 0, rows=10)._replace(rejected=5),
+        entry("a", 1, rows=12)._replace(rejected=3, state=FileState.READ_ANEW),
+        entry("a", 2, rows=1)._replace(state=FileState.REPLAYED, size=0),
+        entry("a", 3, rows=1)._replace(state=FileState.REPLAYED),
+    ]
+    one, other = merged(parts[:runs]), parts[runs:]
+    [found] = merge_sorted([one], [merged(other)]) if other else [one]
+    assert (found.sequence, found.rows, found.rejected, found.size) == (3, 14, 1, 10)
+    assert found.is_done
 
 
 def test_parts_after_one_that_only_the_table_knows_are_not_counted() -> None:

@@ -76,6 +76,7 @@ CALLS: dict[str, Callable[[DeltaSourceTable], object]] = {
     "holds_rows": lambda table: table.holds_rows(),
     "holds_rows_of_nobody": lambda table: table.holds_rows_of_nobody(),
     "last_rows_after": lambda table: table.last_rows_after(3),
+    "rows_present": lambda table: table.rows_present({"a": (1,)}),
     "files_of_commits": lambda table: table.files_of_commits(SequenceRange(0, 3)),
     "prepare": lambda table: table.prepare(),
     "layout": lambda table: table.layout(),

@@ -1,7 +1,7 @@
 """Questions about the rows of one source, answered from its data files. Files without the wanted rows are left out by
 their statistics; of the others only fields of `_source` are fetched and decoded, one file at a time."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import takewhile
 from operator import itemgetter
@@ -59,6 +59,21 @@ class SourceRows:
                 content = FileVersion(file, etag)
                 last[content] = max(row, last.get(content, row))
         return last
+
+    def present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        found: dict[FileVersion, set[int]] = {}
+        paths = pa.array(sorted(wanted), pa.string())
+        files = [file for file in self._files if file.may_hold(self._source_id) and file.may_have(wanted)]
+        _check_amounts_in_log(files)
+        for column in self._columns(files):
+            for rows in column.batches("source", "file", "etag", "row"):
+                is_ours = pc.and_(pc.equal(rows["source"], self._source_id), pc.is_in(rows["file"], paths))
+                rows = rows.filter(pc.fill_null(is_ours, False))
+                for path, etag, row in zip(*(rows[name].to_pylist() for name in ("file", "etag", "row")), strict=True):
+                    numbers = found.setdefault(FileVersion(path, etag), set())
+                    if row in wanted[path]:
+                        numbers.add(row)
+        return {content: frozenset(numbers) for content, numbers in found.items()}
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         found: dict[tuple[str, str, int], tuple[int, int]] = {}

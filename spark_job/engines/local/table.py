@@ -1,7 +1,7 @@
 """A table as deltalake reads it and commits to it, without Spark and without Java."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from deltalake.schema import Field
@@ -133,6 +133,9 @@ class LocalTable:
 
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         return self._rows().last_rows(after_sequence=after_sequence)
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        return self._rows().present(wanted)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._rows().files_of_commits(sequences)

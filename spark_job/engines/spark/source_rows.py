@@ -1,6 +1,6 @@
 """Queries over the rows of one source in a table: which files, with which etags, up to which commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,6 +36,19 @@ class SourceRows:
         newer = self._rows().where(F.col("_source.sequence") > after_sequence)
         found = newer.groupBy("_source.file", "_source.etag").agg(F.max("_source.row").alias("row"))
         return {FileVersion(row["file"], row["etag"]): row["row"] for row in found.collect()}
+
+    def present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        """Delta skips the data files that have none of these files by the statistics of `_source.file`."""
+        file, etag, row = (F.col(f"_source.{name}") for name in ("file", "etag", "row"))
+        of_files = (
+            self._rows().where(file.isin(*wanted)).select(file.alias("file"), etag.alias("etag"), row.alias("row"))
+        )
+        pairs = [(path, number) for path, numbers in wanted.items() for number in numbers]
+        asked = self._session().createDataFrame(pairs, "file STRING, number BIGINT")
+        is_asked = (of_files["file"] == asked["file"]) & (of_files["row"] == asked["number"])
+        joined = of_files.join(F.broadcast(asked), is_asked, "left")
+        found = joined.groupBy(of_files["file"], of_files["etag"]).agg(F.collect_set("number").alias("numbers"))
+        return {FileVersion(one["file"], one["etag"]): frozenset(one["numbers"]) for one in found.collect()}
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         """Delta skips the data files of other commits by the statistics of `_source.sequence`."""

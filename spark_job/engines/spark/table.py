@@ -1,6 +1,6 @@
 """A table as Spark and Delta's own classes read it and commit to it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 
@@ -166,6 +166,9 @@ class SparkTable:
 
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         return self._rows.last_rows(after_sequence=after_sequence)
+
+    def rows_present(self, wanted: Mapping[str, Collection[int]]) -> Mapping[FileVersion, frozenset[int]]:
+        return self._rows.present(wanted)
 
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         return self._rows.files_of_commits(sequences)

@@ -12,7 +12,7 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import BaseSettings, CheckpointCodec
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.state.receipts import ReceiptLine, Receipts, Repair
 from blizzard.state.run_ref import RunRef
 from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.base import ObjectStore
@@ -99,12 +99,13 @@ class SideOutputs:
         outcomes: Sequence[Outcome],
         unknown_fields: UnknownFields,
         misfits: UnknownFields,
+        repair: Repair | None = None,
     ) -> Receipt:
         """`base`: the checkpoint before the commit."""
         self._log_fields(unknown_fields, misfits)
         now_ts = self._clock()
         event_ts = {file.path: file.event_ts for file in files}
-        begun = {file.path: file.found_by for file in files if not file.skip_records}
+        begun = {file.path: file.found_by for file in files if not file.skip_records and repair is None}
         lines = [
             ReceiptLine(
                 path=o.path,
@@ -117,6 +118,7 @@ class SideOutputs:
                 finished=o.finished or o.error is not None,
                 begins=o.path in begun,
                 found_by=str(begun[o.path]) if o.path in begun else None,
+                repair=repair,
             )
             for o in outcomes
         ]

@@ -320,12 +320,13 @@ class FileSource:
         )
 
     def log_committed(
-        self, checkpoint: Checkpoint, counts: BatchCounts, *, delta_checkpoint: bool, secs: TurnSecs
+        self, checkpoint: Checkpoint, counts: BatchCounts, *, version: int, delta_checkpoint: bool, secs: TurnSecs
     ) -> None:
         self._log(
             "batch_committed",
             source=self._identity.source_id,
             sequence=checkpoint.sequence,
+            version=version,
             files=counts.files,
             rows=counts.rows,
             dead_files=counts.dead_files,

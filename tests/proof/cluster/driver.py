@@ -2,7 +2,7 @@
 
 import sys
 
-from spark_job.main import end_process
+from spark_job.start import end_process
 from tests.cluster.driver import run
 from tests.proof.cluster.variants import VARIANTS
 

@@ -1,0 +1,115 @@
+"""What `blizzard replay` and `blizzard replace` have in common: a process of the job does it, and answers."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from blizzard.cli.job_process import JobProcess, event_of, jars_folder, json_of
+from blizzard.cli.progress import Progress
+from blizzard.config.engine_name import CONFIGURED, EngineName
+from blizzard.config.model import Pipeline, Source
+from blizzard.environment import variables
+from blizzard.log import one_line
+from blizzard.setup.places import SETUP_COMMAND
+
+EngineOption = Annotated[
+    EngineName | None,
+    typer.Option("--engine", help="What writes the rows: local (no Java), spark, or auto. Default: as configured."),
+]
+JarsOption = Annotated[
+    Path | None,
+    typer.Option("--jars", help=f"Folder of Delta's jars for Spark. Default: where `{SETUP_COMMAND}` puts them."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
+SHOWN = 20
+"""Files of each kind of result that are named."""
+_FATES = {
+    "done": "are in the table now",
+    "in_already": "were in the table already",
+    "superseded": "have other content in the table now",
+    "refused": "were refused again",
+    "held": "were not tried",
+}
+
+
+def carry_out(
+    request: Mapping[str, Any],
+    sources: Sequence[tuple[Pipeline, Source]],
+    *,
+    engine: EngineName | None,
+    jars: Path | None,
+    as_json: bool,
+) -> int:
+    """Returns the exit code. `request`: as `spark_job.repair.main.Request`, without sources and engine."""
+    asked = CONFIGURED if engine is None else engine
+    wanted = {pipeline.engine for pipeline, _ in sources} if asked == CONFIGURED else {asked}
+    folder = jars_folder(jars, variables(), needed=EngineName.SPARK in wanted and not request["dry_run"])
+    whole = {**request, "sources": [source.id for _, source in sources], "engine": asked, "jars": str(folder)}
+    with JobProcess([sys.executable, "-m", "spark_job.repair", json.dumps(whole)], capture=True) as job:
+        error_shown, answer = _followed(job, as_json=as_json)
+        code = job.end(error_shown=error_shown or answer is not None)
+    if answer is None:
+        return code
+    if as_json:
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        for source in answer:
+            _print(source)
+    return code
+
+
+def _followed(job: JobProcess, *, as_json: bool) -> tuple[bool, list[dict[str, Any]] | None]:
+    """Shows its events. Returns whether one was an error, and the answer."""
+    answer = None
+    with Progress(to_stderr=as_json) as progress:
+        for line in job.lines:
+            found = json_of(line)
+            if found is not None and "answer" in found:
+                answer = found["answer"]
+            elif (event := event_of(line)) is not None:
+                progress.show(event)
+        return progress.error_shown, answer
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(answer["source"], style="bold", markup=False)
+    for line in _lines(answer):
+        console.print(one_line(line), markup=False)
+
+
+def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    if answer["dry_run"]:
+        yield f" {len(answer['planned']):,} files would be read; nothing was written"
+        yield from _named(answer["planned"])
+    elif not answer["files"] and not answer["left"]:
+        yield " nothing to do: no open letter is meant"
+    for fate, text in _FATES.items():
+        files = [file for file in answer["files"] if file["fate"] == fate]
+        if files:
+            rows = sum(file["rows"] for file in files)
+            yield f" {len(files):,} files {text}" + (f": {rows:,} rows" if rows else "")
+            yield from _named(files)
+    if answer["left"]:
+        yield f" {len(answer['left']):,} files are left: the same command goes on with them"
+    for text in answer["unreadable"]:
+        yield f" cannot be read: {text}"
+    if answer["error"]:
+        yield f" failed: {answer['error']}"
+
+
+def _named(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for file in files[:SHOWN]:
+        records = "" if file["records"] is None else f", {file['records']:,} of its records"
+        version = f", in version {file['table_version']}" if file.get("table_version") is not None else ""
+        reason = f": {file['reason']}" if file.get("reason") else ""
+        yield f"   {file['path']}{records}{version}{reason}"
+        for refused in file.get("refused", ())[:SHOWN]:
+            yield f"     record {refused['row']}: {refused['reason']}"
+    if len(files) > SHOWN:
+        yield f"   … and {len(files) - SHOWN:,} more; --json has all"

@@ -1,0 +1,48 @@
+"""`blizzard replace`: the rows of some files out of the table, and the files read anew."""
+
+from typing import Annotated
+
+import typer
+
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.repair import DryRun, EngineOption, JarsOption, carry_out
+from blizzard.cli.selection import matching, selected
+from blizzard.config.load import load_config
+from blizzard.environment import variables
+from blizzard.errors import ConfigError
+from blizzard.state.watermark import prefix_of
+
+
+def command(
+    file: File,
+    *,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    path: Annotated[
+        list[str] | None, typer.Option(help="The files that match this pattern; may be given more than once.")
+    ] = None,
+    partition: Annotated[
+        str | None, typer.Option(help="The files in this folder of the source, and below it.", metavar="FOLDER")
+    ] = None,
+    dry_run: DryRun = False,
+    engine: EngineOption = None,
+    jars: JarsOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Take the rows of files out of the table and read the files anew, as configured today, in one commit for each
+    source. If one of them cannot be read, nothing changes. Files that the source no longer has keep their rows.
+
+    Exit code 0: all were replaced. 1: nothing was, or some could not be. 2: the input is wrong.
+    """
+    chosen = selected(load_config(file, variables()), pipeline, source)
+    matching(path, "--path")
+    if not path and partition is None:
+        raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
+    request = {
+        "config": file,
+        "replace": True,
+        "paths": path or [],
+        "prefix": prefix_of(partition.strip("/")) if partition else "",
+        "dry_run": dry_run,
+    }
+    raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))

@@ -1,0 +1,70 @@
+"""`blizzard replay`: what was refused is put into the table after all."""
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.repair import DryRun, EngineOption, JarsOption, carry_out
+from blizzard.cli.selection import matching, selected
+from blizzard.cli.times import point_in_time
+from blizzard.config.load import load_config
+from blizzard.environment import variables
+from blizzard.errors import ConfigError
+from blizzard.state.dead_letters import Stage
+
+
+def command(
+    file: File,
+    *,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    stage: Annotated[
+        list[Stage] | None, typer.Option(help="Only what failed at this stage; may be given more than once.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option(help="Only letters whose error has this text.", metavar="TEXT")] = None,
+    path: Annotated[
+        list[str] | None, typer.Option(help="Only files that match this pattern; may be given more than once.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Only letters written since: a date, a time, or an age such as 12h.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(help="Only letters written until then.")] = None,
+    records: Annotated[
+        Path | None,
+        typer.Option(
+            help="Repaired records, a JSON object in each line with path, row and record, to take the place of refused "
+            "ones.",
+            metavar="FILE",
+        ),
+    ] = None,
+    dry_run: DryRun = False,
+    engine: EngineOption = None,
+    jars: JarsOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read what the dead letters are about once more, as configured today, and put it into the table, exactly once.
+    The letters of what is in then are settled.
+
+    Exit code 0: all of it is in the table. 1: some was refused again, or could not be tried. 2: the input is wrong.
+    """
+    environ, now_ts = variables(), time.time()
+    chosen = selected(load_config(file, environ), pipeline, source)
+    matching(path, "--path")
+    if records is not None and (stage or reason or path or since or until):
+        raise ConfigError(["--records names the records itself: leave out --stage, --reason, --path, --since, --until"])
+    request: dict[str, Any] = {
+        "config": file,
+        "stages": [str(each) for each in stage or ()],
+        "reason": reason,
+        "paths": path or [],
+        "records": None if records is None else str(records),
+        "dry_run": dry_run,
+    }
+    if since:
+        request["since_ts"] = point_in_time(since, "--since", now_ts)
+    if until:
+        request["until_ts"] = point_in_time(until, "--until", now_ts)
+    raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))

@@ -1,0 +1,151 @@
+"""Which dead letters are settled: what they are about has been put into the table since, or was replaced.
+
+Each commit that settles letters leaves one object below `{state_prefix}/settled_letters/`. It is written after the
+commit. If it is lost, the letters look open again, and a replay of them finds that nothing is left to do.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from blizzard.errors import UnreadableState
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.stored_letters import time_of
+from blizzard.storage import json_fields
+from blizzard.storage.base import ObjectStore
+
+
+class Scope(StrEnum):
+    """Which letters of a file one mark is about."""
+
+    ALL = "all"
+    """Of its records and of the file as a whole, of any content: it was read anew."""
+    FILE = "file"
+    """Of the file as a whole, with this etag."""
+    RECORDS = "records"
+    """Of some records of the content with this etag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Letters of one file that were written before `before_ts` (Unix seconds)."""
+
+    path: str
+    scope: Scope
+    before_ts: float
+    etag: str = ""
+    rows: tuple[int, ...] = ()
+
+    def covers(self, etag: str, row: int | None, written_ts: float) -> bool:
+        if written_ts >= self.before_ts or (self.scope is not Scope.ALL and etag != self.etag):
+            return False
+        if self.scope is Scope.RECORDS:
+            return row in self.rows
+        return self.scope is Scope.ALL or row is None
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "path": self.path,
+            "scope": self.scope,
+            "before_ts": self.before_ts,
+            "etag": self.etag,
+            "rows": self.rows,
+        }
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        return cls(
+            json_fields.text(document["path"]),
+            Scope(document["scope"]),
+            json_fields.number(document["before_ts"]),
+            json_fields.text(document["etag"]),
+            tuple(json_fields.naturals(document["rows"])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """`sequence`, `version`: of the commit that has what the letters are about; None: an earlier one had it."""
+
+    settled_ts: float
+    sequence: int | None
+    version: int | None
+    marks: tuple[Mark, ...]
+
+    def as_document(self) -> dict[str, Any]:
+        """Without the marks."""
+        return {"settled_ts": self.settled_ts, "sequence": self.sequence, "table_version": self.version}
+
+
+@dataclass(slots=True)
+class Settled:
+    """The marks of a source, by path, newest first. `unreadable`: what is wrong with stored ones."""
+
+    by_path: dict[str, list[tuple[Mark, Settlement]]] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+
+    def of(self, letter: Mapping[str, Any]) -> Settlement | None:
+        """What settled a stored letter first; None: it is open."""
+        row, written_ts, oldest = letter.get("row"), time_of(letter) or 0.0, None
+        for mark, settlement in self.by_path.get(str(letter.get("path", "")), ()):
+            if mark.covers(str(letter.get("etag", "")), row, written_ts):
+                oldest = settlement
+        return oldest
+
+
+def settled_folders(letters: DeadLetters, settled: Settled) -> set[str]:
+    """The folders all of whose letters are settled. Only those of files with marks are read."""
+    found = set()
+    for folder in letters.folders_of(settled.by_path) if settled.by_path else ():
+        unreadable: list[str] = []
+        stored = [*letters.letters(folder=folder, unreadable=unreadable)]
+        if not unreadable and all(settled.of(letter) is not None for letter in stored):
+            found.add(folder)
+    return found
+
+
+class SettledLetters:
+    """Of one source."""
+
+    def __init__(self, store: ObjectStore, state_prefix: str) -> None:
+        self._store = store
+        self._folder = f"{state_prefix}/settled_letters/"
+
+    def put(self, settlement: Settlement, new_id: str) -> None:
+        document = {
+            "settled_ts": settlement.settled_ts,
+            "sequence": settlement.sequence,
+            "version": settlement.version,
+            "marks": [mark.as_document() for mark in settlement.marks],
+        }
+        name = f"{round(settlement.settled_ts * 1000):015d}-{new_id}.json"
+        self._store.put(self._folder + name, json.dumps(document).encode())
+
+    def read(self) -> Settled:
+        found = Settled()
+        for settlement in self._settlements(found.unreadable):
+            for mark in settlement.marks:
+                found.by_path.setdefault(mark.path, []).insert(0, (mark, settlement))
+        return found
+
+    def _settlements(self, unreadable: list[str]) -> Iterator[Settlement]:
+        for info in self._store.list(self._folder):
+            try:
+                yield _settlement(json.loads(self._store.get(info.key)))
+            except (UnreadableState, *json_fields.MALFORMED) as error:
+                unreadable.append(f"{info.key}: {error}")
+
+
+def _settlement(document: Mapping[str, Any]) -> Settlement:
+    return Settlement(
+        json_fields.number(document["settled_ts"]),
+        None if document["sequence"] is None else json_fields.integer(document["sequence"]),
+        None if document["version"] is None else json_fields.integer(document["version"]),
+        tuple(_marks(json_fields.array(document["marks"]))),
+    )
+
+
+def _marks(documents: Iterable[Mapping[str, Any]]) -> Iterator[Mark]:
+    return map(Mark.from_document, documents)

@@ -1,0 +1,167 @@
+"""Decides, before anything is read, which items can be read once more: from the ledger, the table's rows, and the
+source."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.ledger.keeper import LedgerKeeper
+from blizzard.manifest.segments import FoundBy
+from blizzard.state.batch import OnOverwrite, PlannedFile
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.storage.base import ObjectInfo, ObjectStore
+from blizzard.storage.parallel_calls import ParallelCalls
+from spark_job.ports.table import FileTable, FileVersion
+from spark_job.repair.work import Fate, Item, Kind, Result, Work
+
+PARALLEL_HEADS = 16
+REPLACE = "`blizzard replace --path` reads it anew"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """An item that is read. `replaces`: whether its rows take the place of others. `present`: numbers of wanted records
+    that the table has already. `expected_records`: how many its content had when it was ingested; None: not known."""
+
+    item: Item
+    file: PlannedFile
+    replaces: bool = False
+    present: tuple[int, ...] = ()
+    expected_records: int | None = None
+
+
+class Judge:
+    """Of one source. `clock` gives Unix seconds."""
+
+    def __init__(
+        self,
+        *,
+        table: FileTable[Any],
+        ledger: LedgerKeeper,
+        files: ObjectStore,
+        on_overwrite: OnOverwrite,
+        clock: Callable[[], float],
+    ) -> None:
+        self._table = table
+        self._ledger = ledger
+        self._files = files
+        self._on_overwrite = on_overwrite
+        self._clock = clock
+
+    def choose(self, checkpoint: Checkpoint, items: Sequence[Item], work: Work) -> Sequence[Chosen]:
+        """Those of the items that are read; ends the others. All are of one kind."""
+        entries = self._ledger.find(checkpoint, [item.path for item in items])
+        wanted = {item.path: item.records for item in items if item.kind is not Kind.REPLACE}
+        facts = _Facts(checkpoint, entries, self._table.rows_present(wanted), self._heads(items))
+        chosen = []
+        for item in items:
+            verdict = self._verdict(item, facts)
+            if isinstance(verdict, Result):
+                work.end(verdict)
+            else:
+                chosen.append(verdict)
+        return chosen
+
+    def _heads(self, items: Sequence[Item]) -> Mapping[str, ObjectInfo | None]:
+        found: dict[str, ObjectInfo | None] = {}
+
+        def look(path: str) -> None:
+            found[path] = self._files.head(path)
+
+        with ParallelCalls(PARALLEL_HEADS, name="heads") as calls:
+            for item in items:
+                calls.submit(partial(look, item.path))
+        return found
+
+    def _verdict(self, item: Item, facts: "_Facts") -> Chosen | Result:
+        if item.path in facts.checkpoint.in_progress:
+            return _held(
+                item, "it is larger than a batch and is being read; repeat this when it is ingested to its end"
+            )
+        match item.kind:
+            case Kind.REPLACE:
+                return self._replaced(item, facts)
+            case Kind.FILE:
+                return self._file(item, facts)
+        return self._records(item, facts)
+
+    def _replaced(self, item: Item, facts: "_Facts") -> Chosen | Result:
+        info = facts.heads[item.path]
+        if info is None:
+            return _held(item, "the source no longer has it")
+        return Chosen(item, _whole(info), replaces=True)
+
+    def _file(self, item: Item, facts: "_Facts") -> Chosen | Result:
+        entry, info = facts.entries.get(item.path), facts.heads[item.path]
+        if entry is not None and entry.etag == item.etag and entry.is_done:
+            return Result(item, Fate.IN_ALREADY, sequence=entry.sequence)
+        if info is None:
+            return _held(item, "the source no longer has it")
+        if info.etag != item.etag:
+            return _held(item, f"the source has other content now, with etag {info.etag}: {REPLACE}")
+        contents = facts.contents(item.path)
+        if entry is None and item.etag in contents:
+            return Result(item, Fate.IN_ALREADY)
+        others = contents - {item.etag}
+        if others and self._on_overwrite is not OnOverwrite.REPLACE:
+            return _held(
+                item,
+                f"the table has its rows of before it was overwritten (on_overwrite: {self._on_overwrite}): {REPLACE}",
+            )
+        return Chosen(item, _whole(info), replaces=bool(contents))
+
+    def _records(self, item: Item, facts: "_Facts") -> Chosen | Result:
+        entry, info = facts.entries.get(item.path), facts.heads[item.path]
+        if entry is None:
+            return _held(item, "no commit of this table has the file")
+        if entry.etag != item.etag:
+            return Result(
+                item, Fate.SUPERSEDED, "the table has other content of this file now", sequence=entry.sequence
+            )
+        if entry.state is FileState.FAILED:
+            return _held(item, "the file was refused as a whole: replay that letter")
+        present = tuple(sorted(facts.present.get(FileVersion(item.path, item.etag), ())))
+        left = tuple(number for number in item.records if number not in present)
+        if not left:
+            return Result(item, Fate.IN_ALREADY, settled=present)
+        if item.kind is Kind.GIVEN:
+            given = tuple((number, item.given[number]) for number in left)
+            modified_ts = self._clock() if info is None else info.modified_ts
+            file = PlannedFile(
+                item.path,
+                entry.size,
+                0.0,
+                FoundBy.EVENT,
+                expected_etag=item.etag,
+                given=given,
+                modified_ts=modified_ts,
+            )
+            return Chosen(item, file, present=present)
+        if info is None or info.etag != item.etag:
+            what = "no longer has it" if info is None else f"has other content now, with etag {info.etag}"
+            return _held(item, f"the source {what}: give the repaired records with --records")
+        file = PlannedFile(item.path, info.size, 0.0, FoundBy.EVENT, expected_etag=item.etag, records=left)
+        expected = entry.rows + entry.rejected if entry.is_done and not entry.is_from_table else None
+        return Chosen(item, file, present=present, expected_records=expected)
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    checkpoint: Checkpoint
+    entries: Mapping[str, LedgerEntry]
+    present: Mapping[FileVersion, frozenset[int]]
+    heads: Mapping[str, ObjectInfo | None]
+
+    def contents(self, path: str) -> set[str]:
+        """The etags of which the table has rows."""
+        return {content.etag for content in self.present if content.path == path}
+
+
+def _whole(info: ObjectInfo) -> PlannedFile:
+    return PlannedFile(info.key, info.size, info.modified_ts, FoundBy.EVENT, expected_etag=info.etag)
+
+
+def _held(item: Item, reason: str) -> Result:
+    return Result(item, Fate.HELD, reason)

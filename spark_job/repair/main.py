@@ -1,0 +1,168 @@
+"""The process that has files and records read once more, for `blizzard replay` and `blizzard replace`. Its events are
+JSON lines, as those of the job; the last line has the answer."""
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from blizzard.audit.lives import Lives
+from blizzard.audit.source import audited_source
+from blizzard.config.model import Pipeline, Source
+from blizzard.config.spark_master import spark_options
+from blizzard.environment import variables
+from blizzard.errors import BlizzardError, ConfigError
+from blizzard.log import Log, stdout_log
+from blizzard.paths.pattern import Pattern
+from blizzard.state.stored_letters import LetterFilter
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.repair.answer import answer_of
+from spark_job.repair.wiring import repair_of
+from spark_job.repair.wishes import GivenRecord, Wish, from_given, from_letters, from_lives, given_records
+from spark_job.repair.work import Work
+from spark_job.start import config_at, engine_of, engines_for
+from spark_job.tasks.engine import Engine
+from spark_job.tasks.worker_process import collect_garbage_rarely
+from spark_job.wiring import SourceParts, source_parts
+
+EXIT_OK, EXIT_BAD, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command has been given. `sources`: ids, all of which the configuration has."""
+
+    config: str
+    sources: tuple[str, ...]
+    replace: bool = False
+    paths: tuple[str, ...] = ()
+    prefix: str = ""
+    stages: tuple[str, ...] = ()
+    reason: str | None = None
+    since_ts: float = 0.0
+    until_ts: float = 1e12
+    records: str | None = None
+    engine: str = "auto"
+    master: str | None = None
+    spark_conf: tuple[str, ...] = ()
+    jars: str | None = None
+    dry_run: bool = False
+
+    @classmethod
+    def from_json(cls, text: str) -> "Request":
+        document: dict[str, Any] = json.loads(text)
+        for name, value in document.items():
+            document[name] = tuple(value) if isinstance(value, list) else value
+        return cls(**document)
+
+    def matches(self) -> Callable[[str], bool]:
+        patterns = [Pattern(glob) for glob in self.paths]
+
+        def match(path: str) -> bool:
+            return path.startswith(self.prefix) and (not patterns or any(one.matches(path) for one in patterns))
+
+        return match
+
+
+def main(request: str) -> int:
+    """Returns the exit code. 0: all that was asked for is in the table; 1: some is not, as the answer says; 2: the
+    input is wrong, and nothing was done; 130: a signal ended it between two commits."""
+    wanted, log, stop = Request.from_json(request), stdout_log(time.time), threading.Event()
+    collect_garbage_rarely()
+    _stop_on_signals(stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # blocked by the command
+    environ = variables()
+    try:
+        s3 = S3Settings.from_environment(environ)
+        config = config_at(wanted.config, environ, s3)
+        records = _given(wanted)
+        on_spark = spark_options(environ, master=wanted.master, conf=wanted.spark_conf)
+        asked = on_spark.engine(wanted.engine)
+        engines = engines_for(config, wanted.jars, on_spark, s3, log, partial(_stop_on_signals, stop))
+        chosen = [each for each in config.sources() if each[1].id in wanted.sources]
+        parts = [_parts(*each, engines.named(engine_of(each[0], asked)), s3, log) for each in chosen]
+        wishes = _wishes(wanted, parts, records)
+    except ConfigError as error:
+        for problem in error.problems:
+            log("configuration_wrong", problem=problem)
+        return EXIT_CONFIG
+    except BlizzardError as error:
+        log("configuration_unreadable", error=str(error))
+        return EXIT_CONFIG
+    try:
+        answers = [_repair(one, wish, wanted, stop, log) for one, wish in zip(parts, wishes, strict=True)]
+    finally:
+        engines.close()
+    sys.stdout.write(json.dumps({"answer": answers}) + "\n")
+    sys.stdout.flush()
+    if any(answer["error"] or answer["left"] or answer["counts"]["bad"] for answer in answers):
+        return EXIT_STOPPED if stop.is_set() else EXIT_BAD
+    return EXIT_OK
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: stop.set())
+
+
+def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> SourceParts:
+    return source_parts(pipeline, source, engine=engine, s3=s3, log=log)
+
+
+def _given(request: Request) -> list[GivenRecord] | None:
+    """Raises ConfigError."""
+    if request.records is None:
+        return None
+    try:
+        return given_records(Path(request.records).read_text(encoding="utf-8"), request.records)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"--records {request.records}: cannot be read: {error}"]) from error
+
+
+def _wishes(request: Request, parts: Sequence[SourceParts], records: list[GivenRecord] | None) -> list[Wish]:
+    """Raises ConfigError if a repaired record replaces none that was refused, or nothing is to be replaced."""
+    if request.replace:
+        wishes = [_listed(request, one) for one in parts]
+        if not any(wish.items or wish.results for wish in wishes):
+            raise ConfigError([f"no file of {', '.join(request.sources)} matches: nothing was replaced"])
+        return wishes
+    if records is None:
+        wanted = LetterFilter(
+            request.matches(), frozenset(request.stages), request.reason, request.since_ts, request.until_ts
+        )
+        return [from_letters(one.state, one.identity.state_prefix, one.identity.source_id, wanted) for one in parts]
+    taken = set[int]()
+    wishes = [from_given(one.state, one.identity.state_prefix, one.identity.source_id, records, taken) for one in parts]
+    unknown = [one for one in records if one.line not in taken]
+    if unknown:
+        raise ConfigError(
+            [
+                f"{request.records}, line {one.line}: record {one.row} of {one.path} has no dead letter in "
+                f"{one.source or ', '.join(request.sources)}; see `blizzard letters --details`. Nothing was put back."
+                for one in unknown[:20]
+            ]
+        )
+    return wishes
+
+
+def _listed(request: Request, parts: SourceParts) -> Wish:
+    source = audited_source(parts.pipeline, parts.source, parts.s3)
+    return from_lives(Lives(source, request.prefix, request.matches(), time.time()), parts.settings.sweep_rules.matches)
+
+
+def _repair(parts: SourceParts, wish: Wish, request: Request, stop: threading.Event, log: Log) -> Mapping[str, Any]:
+    work, error = Work(wish.items), None
+    if wish.items and not request.dry_run and not stop.is_set():
+        try:
+            repair_of(parts, work).run(stop.is_set)
+        except BlizzardError as caught:
+            error = str(caught)
+            log("source_failed", source=parts.identity.source_id, kind=type(caught).__name__, error=error)
+    return answer_of(parts.identity.source_id, wish, work, dry_run=request.dry_run, error=error)

@@ -1,0 +1,238 @@
+"""Files that an operator has read once more, as a kind of source: its commits are those of the source itself, under the
+same Txn, and leave its position in the manifest as it is."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import floor
+from typing import Any
+
+from blizzard.errors import BlizzardError
+from blizzard.state.batch import PlannedFile, unmoved_plan
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.receipts import Repair
+from blizzard.state.settled_letters import Mark, Scope, SettledLetters, Settlement
+from spark_job.loop.files.batch_checks import check_complete, refuse_if_systemic
+from spark_job.loop.files.source import FileBatch, FilePlan, FileSource
+from spark_job.ports.reader import FileRows, Outcome, Reader
+from spark_job.ports.source import BatchCounts, Receipt
+from spark_job.repair.judge import Chosen, Judge
+from spark_job.repair.work import Fate, Kind, Result, Work
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan(FilePlan):
+    """`chosen`: the items that are read, all of one kind. `began_ts`: when this was planned, in Unix seconds."""
+
+    chosen: Sequence[Chosen] = ()
+    began_ts: float = 0.0
+
+    @property
+    def kind(self) -> Kind:
+        return self.chosen[0].item.kind
+
+    @property
+    def replaces(self) -> bool:
+        return self.chosen[0].replaces
+
+    @property
+    def repair(self) -> Repair:
+        return Repair.RECORDS if self.kind in (Kind.RECORDS, Kind.GIVEN) else Repair.WHOLE
+
+
+@dataclass(frozen=True, slots=True)
+class RepairBatch(FileBatch):
+    """Of `results`, one for each chosen item, the commit makes true what they say. `taken`: the outcomes that the
+    receipt has."""
+
+    results: Sequence[Result] = ()
+    taken: Sequence[Outcome] = ()
+
+
+class RepairSource(FileSource):
+    """Implements `SourceKind`. `given_reader`: of the records that are given as JSON texts."""
+
+    def __init__(self, *args: Any, work: Work, given_reader: Reader[FileRows], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._work = work
+        self._given_reader = given_reader
+        self._settled = SettledLetters(self._state, self._identity.state_prefix)
+        self._new_id: Callable[[], str] = more["new_id"]
+        self._waiting: tuple[RepairPlan, RepairBatch] | None = None
+        rules = self._settings.rules
+        self._judge = Judge(
+            table=self._table,
+            ledger=self._ledger,
+            files=self._files,
+            on_overwrite=rules.on_overwrite,
+            clock=self._clock,
+        )
+
+    def plan(self, checkpoint: Checkpoint) -> FilePlan:
+        """The next items that can be read. Those that cannot are ended."""
+        self._waiting = None
+        unmoved, began_ts = unmoved_plan(checkpoint, self._settings.rules), self._clock()
+        while items := self._work.next_batch(self._settings.rules):
+            if checkpoint.sequence < 0 and items[0].kind is not Kind.REPLACE:
+                self._end_all("the table has no commit of this source")
+                break
+            chosen = self._judge.choose(checkpoint, items, self._work)
+            chosen = [one for one in chosen if one.replaces == chosen[0].replaces]
+            if chosen:
+                return RepairPlan(unmoved, [one.file for one in chosen], chosen=chosen, began_ts=began_ts)
+        return FilePlan(unmoved, ())
+
+    def start(self, plan: FilePlan) -> FilePlan:
+        self._log(
+            "repair_planned",
+            source=self._identity.source_id,
+            sequence=plan.base.sequence + 1,
+            files=len(plan.files),
+            bytes=sum(file.size for file in plan.files),
+        )
+        return plan
+
+    # -- reading
+
+    def read(self, plan: FilePlan) -> FileBatch | None:
+        assert isinstance(plan, RepairPlan)
+        reader = self._given_reader if plan.kind is Kind.GIVEN else self._reader
+        with self._watch.part("read"):
+            rows = reader.read(plan.files, sequence=plan.base.sequence + 1, replacing=plan.replaces)
+        self._watch.move_share(rows.write_share, source="read", target="write")
+        batch = None
+        try:
+            check_complete(plan.files, rows.outcomes, rows.row_count)
+            minimum = self._settings.min_denied_files
+            refuse_if_systemic(rows.outcomes, self._identity.source_id, min_denied_files=minimum)
+            batch = self._records_batch(plan, rows) if plan.repair is Repair.RECORDS else self._whole_batch(plan, rows)
+        finally:
+            if batch is None:
+                rows.discard()
+                rows.release()
+        return batch
+
+    def _whole_batch(self, plan: RepairPlan, rows: FileRows) -> RepairBatch | None:
+        by_path = {outcome.path: outcome for outcome in rows.outcomes}
+        results = [_result_of_file(one, by_path[one.file.path]) for one in plan.chosen]
+        failed = [result for result in results if result.fate is not Fate.DONE]
+        if failed and plan.kind is Kind.REPLACE:  # all or nothing
+            for result in failed:
+                self._work.end(result)
+            self._end_all(f"{failed[0].item.path}, which is of the same commit, cannot be read: nothing was replaced")
+            return None
+        if len(failed) == len(results):
+            for result in failed:
+                self._work.end(result)
+            self._outputs.write_dead_letters(None, rows.outcomes)
+            return None
+        done = [result.item.path for result in results if result.fate is Fate.DONE]
+        return RepairBatch(rows, replaced=done if plan.replaces else (), results=results, taken=rows.outcomes)
+
+    def _records_batch(self, plan: RepairPlan, rows: FileRows) -> RepairBatch | None:
+        by_path = {outcome.path: outcome for outcome in rows.outcomes}
+        unlike = [result for one in plan.chosen if (result := _unlike(one, by_path[one.file.path]))]
+        if unlike:
+            for result in unlike:
+                self._work.end(result)
+            return None
+        refused: dict[str, dict[int, str]] = {}
+        if any(outcome.dead_records for outcome in rows.outcomes):
+            for letter in rows.refused_records():
+                refused.setdefault(letter.path, {})[letter.row or 0] = letter.error
+        results = [_result_of_records(one, refused.get(one.file.path, {})) for one in plan.chosen]
+        if not rows.row_count:
+            for result in results:
+                self._work.end(result)
+            return None
+        taken = [outcome for outcome in rows.outcomes if outcome.rows]
+        return RepairBatch(rows, results=results, taken=taken)
+
+    def _end_all(self, reason: str) -> None:
+        for item in self._work.left:
+            self._work.end(Result(item, Fate.HELD, reason))
+
+    # -- the commit
+
+    def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
+        if not isinstance(plan, RepairPlan) or not isinstance(batch, RepairBatch):
+            return super().record(plan, batch)
+        if plan.repair is Repair.WHOLE:
+            self._outputs.write_dead_letters(batch.rows, batch.outcomes)
+        self._waiting = plan, batch
+        outcomes = [_as_receipt(outcome, plan.repair) for outcome in batch.taken]
+        found = batch.rows.unknown_fields.shortened(), batch.rows.misfits.shortened()
+        return self._outputs.write_receipt(plan.base, plan.files, outcomes, *found, plan.repair)
+
+    def log_committed(self, checkpoint: Checkpoint, counts: BatchCounts, *, version: int, **more: Any) -> None:
+        """The commit has landed, so its letters are settled. One that changed the table's schema settles none."""
+        super().log_committed(checkpoint, counts, version=version, **more)
+        if self._waiting is None:
+            return
+        (plan, batch), self._waiting = self._waiting, None
+        for result in batch.results:
+            if result.fate is Fate.DONE or result.rows:
+                result.sequence, result.version = checkpoint.sequence, version
+            self._work.end(result)
+        self._settle(batch.results, plan.began_ts, (checkpoint.sequence, version))
+
+    def settle_rest(self) -> None:
+        """The letters of what was in the table already, or has been superseded."""
+        self._settle([result for result in self._work.results if result.version is None], self._clock(), (None, None))
+
+    def _settle(self, results: Iterable[Result], before_ts: float, commit: tuple[int | None, int | None]) -> None:
+        """If storage refuses it, the letters look open, and the next replay repeats this."""
+        marks = tuple(mark for result in results if (mark := mark_of(result, before_ts)) is not None)
+        if not marks:
+            return
+        try:
+            self._settled.put(Settlement(self._clock(), *commit, marks), self._new_id())
+        except BlizzardError as error:
+            self._log("publish_failed", source=self._identity.source_id, error=str(error))
+
+
+def mark_of(result: Result, before_ts: float) -> Mark | None:
+    """Of the letters that a result settles, written before this time; None: it settles none."""
+    item, before_ts = result.item, floor(before_ts * 1000) / 1000  # letters have milliseconds
+    if item.kind in (Kind.RECORDS, Kind.GIVEN):
+        rows = item.records if result.fate is Fate.SUPERSEDED else result.settled
+        return Mark(item.path, Scope.RECORDS, before_ts, item.etag, rows) if rows else None
+    if result.fate is Fate.DONE:
+        return Mark(item.path, Scope.ALL, before_ts)
+    return Mark(item.path, Scope.FILE, before_ts, item.etag) if result.fate is Fate.IN_ALREADY else None
+
+
+def _result_of_file(one: Chosen, outcome: Outcome) -> Result:
+    if outcome.error is not None:
+        return Result(one.item, Fate.REFUSED, outcome.error)
+    return Result(one.item, Fate.DONE, rows=outcome.rows)
+
+
+def _unlike(one: Chosen, outcome: Outcome) -> Result | None:
+    """Of a file of which the records cannot be taken as they were numbered; None: they can."""
+    if outcome.error is not None:
+        return Result(one.item, Fate.HELD, outcome.error)
+    if one.expected_records is not None and outcome.records_read != one.expected_records:
+        return Result(
+            one.item,
+            Fate.HELD,
+            f"it has {outcome.records_read:,} records as it is read today, and had {one.expected_records:,} when it "
+            "was ingested, so their numbers may be others: `blizzard replace --path` reads all of it anew",
+        )
+    return None
+
+
+def _result_of_records(one: Chosen, refused: dict[int, str]) -> Result:
+    wanted = _numbers(one.file)
+    settled = tuple(sorted({*one.present, *wanted} - refused.keys()))
+    fate = Fate.DONE if not refused else Fate.REFUSED
+    reason = next(iter(refused.values()), None)
+    return Result(one.item, fate, reason, rows=len(wanted) - len(refused), settled=settled, refused=refused)
+
+
+def _numbers(file: PlannedFile) -> tuple[int, ...]:
+    return tuple(number for number, _ in file.given) or file.records or ()
+
+
+def _as_receipt(outcome: Outcome, repair: Repair) -> Outcome:
+    """Records that are refused again have been counted as refused before."""
+    return replace(outcome, dead_records=0) if repair is Repair.RECORDS else outcome

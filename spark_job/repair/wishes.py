@@ -1,0 +1,197 @@
+"""From what an operator asks for to items: by dead letters, by repaired records, or by the source's files."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from blizzard.audit.lives import Life
+from blizzard.errors import BucketMissing, ConfigError
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.settled_letters import Settled, SettledLetters
+from blizzard.state.stored_letters import LetterFilter
+from blizzard.storage.base import ObjectStore
+from spark_job.repair.work import Fate, Item, Kind, Result
+
+MAX_PROBLEMS = 20
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(slots=True)
+class Wish:
+    """`results`: of what needs no reading, or cannot be read once more. `unreadable`: letters and marks."""
+
+    items: list[Item] = field(default_factory=list)
+    results: list[Result] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Letters:
+    """The open letters of one content of a file. `members`: numbers of refused members of a zip."""
+
+    of_file: bool = False
+    rows: set[int] = field(default_factory=set)
+    members: set[int] = field(default_factory=set)
+
+
+def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: LetterFilter) -> Wish:
+    """All open letters that are wanted."""
+    wish, by_content = Wish(), dict[tuple[str, str], _Letters]()
+    for letter, settlement in stored_letters(store, state_prefix, source_id, wish.unreadable):
+        if settlement is not None or not wanted.wants(letter):
+            continue
+        found = by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters())
+        if "row" not in letter:
+            found.of_file = True
+        elif _is_of_member(letter):
+            found.members.add(letter["row"])
+        else:
+            found.rows.add(letter["row"])
+    for (path, etag), letters in sorted(by_content.items()):
+        if letters.of_file:
+            wish.items.append(Item(Kind.FILE, path, etag))
+            continue
+        if letters.rows:
+            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(letters.rows))))
+        if letters.members:
+            item = Item(Kind.RECORDS, path, etag, tuple(sorted(letters.members)))
+            reason = "a member of a zip that was refused has no numbers for its records: `blizzard replace --path`"
+            wish.results.append(Result(item, Fate.HELD, reason))
+    return wish
+
+
+def _is_of_member(letter: Mapping[str, Any]) -> bool:
+    """Whether a whole member of a zip was refused, and not one of its records."""
+    member = letter.get("member")
+    return member is not None and not letter.get("raw") and str(letter.get("error")).startswith(f"member {member}: ")
+
+
+def stored_letters(
+    store: ObjectStore, state_prefix: str, source_id: str, unreadable: list[str]
+) -> Iterable[tuple[Mapping[str, Any], Any]]:
+    """Each letter with what settled it; None: it is open."""
+    try:
+        settled: Settled = SettledLetters(store, state_prefix).read()
+        unreadable += settled.unreadable
+        for letter in DeadLetters(store, state_prefix, source_id).letters(unreadable=unreadable):
+            yield letter, settled.of(letter)
+    except BucketMissing:  # before the table's first write
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class GivenRecord:
+    """One line of the file with repaired records. `source`, `etag`: empty if it does not say."""
+
+    line: int
+    source: str
+    path: str
+    etag: str
+    row: int
+    text: str
+
+
+def given_records(text: str, name: str) -> list[GivenRecord]:
+    """Raises ConfigError with what is wrong in each line."""
+    found, problems = list[GivenRecord](), list[str]()
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            found.append(_given_record(number, line))
+        except (ValueError, TypeError, AttributeError) as error:
+            problems.append(f"{name}, line {number}: {error}")
+    seen = set[tuple[str, str, str, int]]()
+    for one in found:
+        place = one.source, one.path, one.etag, one.row
+        if place in seen:
+            problems.append(f"{name}, line {one.line}: record {one.row} of {one.path} is there twice")
+        seen.add(place)
+    if not found and not problems:
+        problems.append(f"{name}: expected a repaired record in each line, found none")
+    if problems:
+        raise ConfigError(problems[:MAX_PROBLEMS])
+    return found
+
+
+def _given_record(number: int, line: str) -> GivenRecord:
+    """Raises ValueError."""
+    values = _texts_of(line)
+    path, row = (json.loads(values.get(name, "null")) for name in ("path", "row"))
+    if not isinstance(path, str) or isinstance(row, bool) or not isinstance(row, int) or row < 0:
+        raise ValueError('expected "path" and "row" of the letter that the record replaces')
+    text = values.get("record", values.get("raw", "null"))
+    if text.startswith('"'):
+        text = json.loads(text)
+    try:
+        is_object = isinstance(json.loads(text), dict)
+    except ValueError as error:
+        raise ValueError(f'expected JSON in "raw" or "record", found {text[:60]!r}: {error}') from error
+    if not is_object:
+        raise ValueError('expected the repaired record as "record", an object, or as JSON text in "raw"')
+    source, etag = (json.loads(values.get(name, "null")) or "" for name in ("source", "etag"))
+    return GivenRecord(number, str(source), path, str(etag), row, " ".join(text.splitlines()))
+
+
+def _texts_of(line: str) -> dict[str, str]:
+    """The fields of a JSON object, each with its value exactly as it is written: a number keeps all its digits. Raises
+    ValueError."""
+    if not isinstance(json.loads(line), dict):
+        raise ValueError("expected an object with path, row and record")  # noqa: TRY004 - of a file's content
+    found, at = dict[str, str](), line.index("{") + 1
+    while True:
+        at = _next(line, at)
+        if line[at] in "},":
+            if line[at] == "}":
+                return found
+            at = _next(line, at + 1)
+        name, at = _DECODER.raw_decode(line, at)
+        at = _next(line, _next(line, at) + 1)
+        _, end = _DECODER.raw_decode(line, at)
+        found[name], at = line[at:end], end
+
+
+def _next(line: str, at: int) -> int:
+    """The place of the next character that is no white space."""
+    while line[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def from_given(
+    store: ObjectStore, state_prefix: str, source_id: str, records: Sequence[GivenRecord], taken: set[int]
+) -> Wish:
+    """Of the records, those for which this source has a letter; their lines are added to `taken`."""
+    wish, etags = Wish(), dict[tuple[str, int], list[str]]()
+    wanted = {(one.path, one.row) for one in records}
+    for letter, settlement in stored_letters(store, state_prefix, source_id, wish.unreadable):
+        place = str(letter.get("path")), letter.get("row")
+        if place in wanted:  # an open letter counts before one that is settled
+            known = etags.setdefault((place[0], int(place[1] or 0)), [])
+            known.insert(len(known) if settlement is not None else 0, str(letter["etag"]))
+    by_content = dict[tuple[str, str], dict[int, str]]()
+    for one in records:
+        candidates = etags.get((one.path, one.row), [])
+        etag = next((etag for etag in candidates if one.etag in ("", etag)), None)
+        if etag is not None and one.source in ("", source_id):
+            taken.add(one.line)
+            by_content.setdefault((one.path, etag), {})[one.row] = one.text
+    for (path, etag), texts in sorted(by_content.items()):
+        size = sum(map(len, texts.values()))
+        wish.items.append(Item(Kind.GIVEN, path, etag, tuple(sorted(texts)), texts, size))
+    return wish
+
+
+def from_lives(lives: Iterable[Life], matches: Callable[[str], bool]) -> Wish:
+    """All of the files that the source has and its pattern `matches`. Others keep the rows that the table has."""
+    wish = Wish()
+    for life in lives:
+        if not matches(life.path):
+            continue
+        item = Item(Kind.REPLACE, life.path, size=life.size or 0)
+        if life.listed:
+            wish.items.append(item)
+        elif life.rows:
+            wish.results.append(Result(item, Fate.HELD, "the source no longer has it; its rows stay in the table"))
+    return wish

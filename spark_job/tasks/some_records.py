@@ -1,0 +1,67 @@
+"""Some records of a file, which an operator has read once more: by their numbers, or given as texts."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from spark_job.formats.protocol import Format, Parsed, Readable
+from spark_job.tasks.file_content import FileContent
+from spark_job.tasks.file_parts import NumberedBlock, Part
+from spark_job.tasks.provenance import RecordRange
+
+Refused = tuple[RecordRange, int, bytes, str | None]
+OpenText = Callable[[Readable, int, ExitStack], FileContent]
+"""From a text and its size in bytes."""
+
+
+class GivenRecords:
+    """Implements `FileParts`: each text is a record, with the number of the one that it replaces."""
+
+    bytes_read = 0
+
+    def __init__(self, file_format: Format[Any], given: Sequence[tuple[int, str]], open_text: OpenText) -> None:
+        self._format = file_format
+        self._given = given
+        self._open_text = open_text
+
+    def parts(self, *, skip_records: int) -> Iterator[Part]:
+        for number, text in self._given[skip_records:]:
+            data = text.encode()
+            with ExitStack() as stack:
+                for block in self._format.blocks(self._open_text(BytesIO(data), len(data), stack), first_record=0):
+                    yield NumberedBlock(block, number)
+
+
+def wanted_of(part: Part, wanted: frozenset[int] | None) -> int:
+    """How many records of the part are wanted."""
+    if wanted is None:
+        return part.end - part.first_record
+    return sum(part.first_record <= number < part.end for number in wanted)
+
+
+def wanted_positions(ranges: Sequence[RecordRange]) -> frozenset[int] | None:
+    """The wanted records of some ranges, counted through all of them from 0; None: all are."""
+    if all(one.wanted is None for one in ranges):
+        return None
+    found, start = set[int](), 0
+    for one in ranges:
+        numbers = range(one.first_record, one.first_record + one.count)
+        chosen = numbers if one.wanted is None else one.wanted.intersection(numbers)
+        found.update(start + number - one.first_record for number in chosen)
+        start += one.count
+    return frozenset(found)
+
+
+def only_wanted(
+    rows: pa.Table, parsed: Parsed, refused: Sequence[Refused], wanted: frozenset[int]
+) -> tuple[pa.Table, Parsed, list[Refused]]:
+    """`rows`: those of `parsed`, with further columns."""
+    places = [place for place, number in enumerate(parsed.numbers) if number in wanted]
+    chosen = pa.array(places, pa.int64())
+    positions = [parsed.numbers[place] for place in places]
+    kept = replace(parsed, records=parsed.records.take(chosen), positions=positions)
+    return rows.take(chosen), kept, [one for one in refused if one[0].wanted is None or one[1] in one[0].wanted]

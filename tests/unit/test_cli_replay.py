@@ -1,0 +1,254 @@
+"""`blizzard replay` and `blizzard replace`, as an operator uses them: on a small lake that the local engine writes."""
+
+import csv
+import gzip
+import io
+import json
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from blizzard.cli import main
+from tests.unit.operator_world import OperatorWorld, files_below
+
+RECORDS = [
+    {"id": "a", "amount": "1"},
+    {"id": "b", "amount": "two"},
+    {"id": "c", "amount": "3"},
+    {"id": "d", "amount": "4x"},
+]
+"""The second and the fourth do not fit."""
+
+
+def as_lines(records: list[dict[str, str]]) -> bytes:
+    typed = [{**one, "amount": int(one["amount"]) if one["amount"].isdigit() else one["amount"]} for one in records]
+    return "".join(f"{json.dumps(one)}\n" for one in typed).encode()
+
+
+def as_csv(records: list[dict[str, str]]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, ["id", "amount"])
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue().encode()
+
+
+def as_parquet(records: list[dict[str, str]]) -> bytes:
+    data = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(records), data)
+    return data.getvalue()
+
+
+def as_zip(records: list[dict[str, str]]) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        for number in (0, 2):
+            archive.writestr(f"{number}.ndjson", as_lines(records[number : number + 2]))
+    return data.getvalue()
+
+
+FORMATS: Mapping[str, tuple[str, str, Callable[[list[dict[str, str]]], bytes]]] = {
+    "ndjson": ("ndjson", "f.ndjson.gz", lambda records: gzip.compress(as_lines(records), mtime=0)),
+    "csv": ("csv", "f.csv", as_csv),
+    "json": ("json", "f.json", lambda records: b"[" + b",".join(as_lines(records).splitlines()) + b"]"),
+    "parquet": ("parquet", "f.parquet", as_parquet),
+    "zip": ("ndjson", "f.zip", as_zip),
+}
+
+
+def answer(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str], command: str, *options: str, code: int = 0
+) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([command, str(world.config_file), "--json", *options]) == code
+    (found,) = json.loads(capsys.readouterr().out)
+    return dict(found)
+
+
+def rows_of(world: OperatorWorld) -> list[tuple[str, int, str, int | None]]:
+    rows = world.table().to_pyarrow_table().to_pylist()
+    return sorted((row["_source"]["file"], row["_source"]["row"], row["id"], row["amount"]) for row in rows)
+
+
+def open_letters(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, int | None]]:
+    found = answer(world, capsys, "letters", "--details")
+    return [(letter["path"], letter.get("row")) for letter in found["letters"]]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_refused_records_are_put_back_as_configured_today(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """First what does not fit is refused, then it is kept beside its column."""
+    file_format, path, write = FORMATS[name]
+    options = {"csv": {"header": True}} if file_format == "csv" else {}
+    world = OperatorWorld(tmp_path, {"pattern": "*", "format": file_format, **options})
+    world.land_bytes(path, write(RECORDS))
+    world.run()
+    good = [(path, 0, "a", 1), (path, 2, "c", 3)]
+    assert rows_of(world) == good
+    assert open_letters(world, capsys) == [(path, 1), (path, 3)]
+
+    again = answer(world, capsys, "replay", code=1)
+    assert (again["counts"]["refused"], again["rows"]) == (1, 0)
+    assert [one["row"] for one in again["files"][0]["refused"]] == [1, 3]
+    assert rows_of(world) == good
+
+    world.settings["misfits"] = "rescue"
+    done = answer(world, capsys, "replay")
+    assert (done["counts"]["done"], done["rows"], done["files"][0]["table_version"]) == (1, 2, world.table().version())
+    assert rows_of(world) == sorted([*good, (path, 1, "b", None), (path, 3, "d", None)])
+    rescued = {row["id"]: row["_rescued"] for row in world.table().to_pyarrow_table().to_pylist() if row["_rescued"]}
+    assert {name: json.loads(text)["amount"] for name, text in rescued.items()} == {"b": "two", "d": "4x"}
+    assert open_letters(world, capsys) == []
+    settled = answer(world, capsys, "letters", "--details", "--settled")
+    assert [letter["settled"]["table_version"] for letter in settled["letters"]] == 2 * [world.table().version()]
+
+    world.run()
+    assert answer(world, capsys, "replay")["files"] == []
+    assert len(rows_of(world)) == 4
+    audit = world.audit()
+    assert (str(audit.verdict), audit.rows.found, audit.rows.expected) == ("good", 4, 4)
+
+
+def test_repaired_records_replace_refused_ones_whatever_the_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path, {"pattern": "*", "format": "csv", "csv": {"header": True}})
+    world.land_bytes("f.csv", as_csv(RECORDS))
+    world.run()
+    repaired = tmp_path / "repaired.ndjson"
+    lines = [
+        {"path": "f.csv", "row": 1, "record": {"id": "b", "amount": 2}},
+        {"path": "f.csv", "row": 3, "raw": '{"id": "d"}'},
+    ]
+    repaired.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    done = answer(world, capsys, "replay", "--records", str(repaired))
+    assert (done["counts"]["done"], done["rows"]) == (1, 2)
+    for _ in range(2):
+        assert rows_of(world) == [
+            ("f.csv", 0, "a", 1),
+            ("f.csv", 1, "b", 2),
+            ("f.csv", 2, "c", 3),
+            ("f.csv", 3, "d", None),
+        ]
+        assert open_letters(world, capsys) == []
+        again = answer(world, capsys, "replay", "--records", str(repaired))
+        assert (again["counts"]["in_already"], again["rows"]) == (1, 0)
+    assert str(world.audit().verdict) == "good"
+
+
+def test_a_number_of_a_repaired_record_keeps_all_its_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path, {"pattern": "*", "schema": "id STRING NOT NULL, price DECIMAL(38, 20)"})
+    world.land_bytes("f.ndjson", b"{}\n")
+    world.run()
+    (tmp_path / "r").write_text(
+        '{"record": {"id": "a", "price":   0.10000000000000000001}, "row": 0, "path": "f.ndjson"}'
+    )
+    assert answer(world, capsys, "replay", "--records", str(tmp_path / "r"))["rows"] == 1
+    (row,) = world.table().to_pyarrow_table().to_pylist()
+    assert str(row["price"]) == "0.10000000000000000001"
+
+
+BAD_RECORDS = {
+    "no JSON": ("nonsense", "line 1: Expecting value"),
+    "no object": ("[1]", "line 1: expected an object with path, row and record"),
+    "no row": ('{"path": "f.csv", "record": {}}', 'expected "path" and "row"'),
+    "a row that is true": ('{"path": "f.csv", "row": true, "record": {}}', 'expected "path" and "row"'),
+    "no record": ('{"path": "f.csv", "row": 1}', 'expected the repaired record as "record"'),
+    "a record that is no object": (
+        '{"path": "f.csv", "row": 1, "record": 5}',
+        'expected the repaired record as "record"',
+    ),
+    "a text that is no JSON": ('{"path": "f.csv", "row": 1, "raw": "b,two"}', "expected JSON in"),
+    "twice": ('{"path": "f.csv", "row": 1, "record": {}}\n' * 2, "line 2: record 1 of f.csv is there twice"),
+    "no letter": ('{"path": "f.csv", "row": 0, "record": {}}', "record 0 of f.csv has no dead letter in orders:shop"),
+    "another content": (
+        '{"path": "f.csv", "row": 1, "etag": "e", "record": {}}',
+        "record 1 of f.csv has no dead letter in orders:shop",
+    ),
+    "nothing": ("\n", "expected a repaired record in each line, found none"),
+}
+
+
+def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path, {"pattern": "*", "format": "csv", "csv": {"header": True}})
+    world.land_bytes("f.csv", as_csv(RECORDS))
+    world.run()
+    before, config = files_below(tmp_path / "lake"), str(world.config_file)
+    for text, said in BAD_RECORDS.values():
+        (tmp_path / "r").write_text(text)
+        assert main(["replay", config, "--records", str(tmp_path / "r")]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["replay", config, "--records", str(tmp_path / "absent")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    for words, said in (
+        (["replay", config, "--records", "r", "--path", "*"], "--records names the records itself"),
+        (["replay", config, "--source", "x"], "--source x: expected one of orders:shop"),
+        (["replay", config, "--path", "[x"], "--path [x"),
+        (["replay", config, "--since", "soon"], "--since soon"),
+        (["replace", config], "expected --path or --partition"),
+        (["replace", config, "--path", "x*"], "no file of orders:shop matches"),
+        (["replace", "absent.yaml", "--path", "x*"], "absent.yaml"),
+    ):
+        assert main(words) == 2
+        assert said in capsys.readouterr().err
+    assert files_below(tmp_path / "lake") == before
+
+
+def test_letters_are_chosen_as_they_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land_bytes("torn.ndjson.gz", b"\x1f\x8b")
+    world.land("a/1.ndjson.gz", "x", None)
+    world.land("b/2.ndjson.gz", None, "y")
+    world.run()
+    before = files_below(tmp_path / "lake")
+
+    def planned(*options: str) -> list[str]:
+        found = answer(world, capsys, "replay", "--dry-run", *options)
+        assert (found["files"], found["left"], found["dry_run"]) == ([], [], True)
+        return [f"{one['path']} {one['kind']}" for one in found["planned"]]
+
+    everything = ["a/1.ndjson.gz records", "b/2.ndjson.gz records", "torn.ndjson.gz file"]
+    assert planned() == everything
+    assert planned("--stage", "decompress") == everything[2:]
+    assert planned("--path", "a/**", "--path", "torn*") == everything[::2]
+    assert planned("--reason", "TRUNCATED") == everything[2:]
+    assert planned("--until", "2020-01-01") == []
+    assert planned("--since", "1h") == everything
+    assert files_below(tmp_path / "lake") == before
+
+
+def test_a_dry_run_of_replace_names_what_it_would_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    gone = world.land("a/1.ndjson.gz", "x")
+    world.land("a/2.ndjson.gz", "y")
+    world.land("b/3.ndjson.gz", "z")
+    world.land_bytes("a/readme.txt", b"")
+    world.run()
+    gone.unlink()
+    before = files_below(tmp_path / "lake")
+    found = answer(world, capsys, "replace", "--partition", "a", "--dry-run", code=1)
+    assert [one["path"] for one in found["planned"]] == ["a/2.ndjson.gz"]
+    assert [(one["path"], one["reason"]) for one in found["files"]] == [
+        ("a/1.ndjson.gz", "the source no longer has it; its rows stay in the table")
+    ]
+    assert files_below(tmp_path / "lake") == before
+
+
+def test_people_read_what_became_of_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "x", None)
+    world.run()
+    capsys.readouterr()
+    assert main(["replay", str(world.config_file)]) == 1
+    said = capsys.readouterr().out
+    assert " 1 files were refused again\n   a/1.ndjson.gz, 1 of its records" in said
+    assert "     record 1: " in said
+    assert main(["replay", str(world.config_file), "--path", "b*"]) == 0
+    assert "nothing to do: no open letter is meant" in capsys.readouterr().out
