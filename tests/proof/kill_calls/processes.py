@@ -37,6 +37,7 @@ from tests.proof.breaks import (
     Overwriting,
     older_state_as_current,
 )
+from tests.proof.kill_calls.operator import operate
 from tests.proof.kill_calls.service import FileService
 from tests.proof.kill_calls.steps import SteppedStore, Steps
 from tests.proof.kill_calls.table import FileDelta, Loading
@@ -63,6 +64,8 @@ POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_sec
 ON_S3 = "s3://"
 LEDGER_BREAKER = "somebody at the ledger"
 """Who deletes, tears and swaps its parts."""
+OPERATOR = "operator"
+"""Who replays and replaces."""
 LEDGER_EVENTS = frozenset({"ledger_run_written", "ledger_rebuilding", "ledger_run_unreadable", "ledger_merge_failed"})
 BROKEN = {MARKS_ALONE: MarksAlone, UNCONDITIONAL_PUT: Overwriting}
 """Storage of the manifest, by variant."""
@@ -117,6 +120,11 @@ def run_process(
     elif who == LEDGER_BREAKER:
         how = damage(state, IDENTITY, random.Random(seed), SHOWN_BY.get(variant))
         print(json.dumps({"event": "damaged", "how": how}), flush=True)
+    elif who == OPERATOR:
+        answers = random.Random(seed) if nth or not pause_secs else None
+        delta = FileDelta(folders.delta, steps, answers, variant)
+        rng = random.Random(f"{seed}, operator")
+        operate(IDENTITY, SETTINGS, landing, state, delta, rng, variant, new_id=_new_id, log=_say_commits)
     elif who == "dispatcher":
         _dispatch(state, FileService(folders.service, steps, variant))
     else:
