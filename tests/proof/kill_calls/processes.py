@@ -120,19 +120,21 @@ def run_process(
     elif who == LEDGER_BREAKER:
         how = damage(state, IDENTITY, random.Random(seed), SHOWN_BY.get(variant))
         print(json.dumps({"event": "damaged", "how": how}), flush=True)
-    elif who == OPERATOR:
-        answers = random.Random(seed) if nth or not pause_secs else None
-        delta = FileDelta(folders.delta, steps, answers, variant)
-        rng = random.Random(f"{seed}, operator")
-        operate(IDENTITY, SETTINGS, landing, state, delta, rng, variant, new_id=_new_id, log=_say_commits)
     elif who == "dispatcher":
         _dispatch(state, FileService(folders.service, steps, variant))
     else:
         answers = random.Random(seed) if nth or not pause_secs else None
-        files = random.Random(f"{seed}, files").choice(BATCH_FILES)
-        _ingest(landing, state, FileDelta(folders.delta, steps, answers, variant), variant, files)
+        _write_rows(who, landing, state, FileDelta(folders.delta, steps, answers, variant), variant, seed)
     print(json.dumps({"event": "ended", "calls": steps.count, "names": sorted(steps.names)}), flush=True)
     return 0
+
+
+def _write_rows(who: str, landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant: str, seed: str) -> None:
+    if who == OPERATOR:
+        rng = random.Random(f"{seed}, operator")
+        operate(IDENTITY, SETTINGS, landing, state, delta, rng, variant, new_id=_new_id, log=_say_commits)
+        return
+    _ingest(landing, state, delta, variant, random.Random(f"{seed}, files").choice(BATCH_FILES))
 
 
 def _new_id() -> str:
