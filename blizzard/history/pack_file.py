@@ -27,8 +27,8 @@ from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
 
-GROUP_ROWS = 8_192
-"""Some 500 KB for S3's names and etags: what a question about one file reads."""
+GROUP_ROWS = 4_096
+"""Some 230 KB for S3's names and etags: what a question about one file reads."""
 FOOTER_BYTES = 64 << 10
 """What pyarrow reads of the end of a file at first, to find the footer there."""
 HELD_BYTES = 8 << 20
@@ -50,6 +50,8 @@ _OF_A_COMMIT = {
     "committed_ts": pa.float64(),
 }
 SCHEMA = pa.schema({**_OF_A_LINE, **_OF_A_COMMIT})
+_REPEATED = [*(name for name, kind in get_type_hints(ReceiptLine).items() if kind == str | None), *_OF_A_COMMIT]
+"""Columns of few different values. A dictionary makes the others larger."""
 
 
 class PackedLine(NamedTuple):
@@ -91,7 +93,7 @@ def encode_pack(tables: Sequence[pa.Table]) -> EncodedPack:
     rows = pa.concat_tables(tables).combine_chunks()
     rows = rows.take(pc.sort_indices(rows, sort_keys=[("path", "ascending"), ("sequence", "ascending")]))
     sink, digests = BytesIO(), list[str]()
-    writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd")
+    writer = pq.ParquetWriter(sink, SCHEMA, compression="zstd", use_dictionary=_REPEATED, write_statistics=["path"])
     begin = sink.tell()
     for first in range(0, len(rows), GROUP_ROWS):
         writer.write_table(rows.slice(first, GROUP_ROWS), row_group_size=GROUP_ROWS)

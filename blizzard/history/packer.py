@@ -181,7 +181,8 @@ class _Group:
 
 
 class _LogBackwards:
-    """A source's commits in the table's log, read backwards as they are asked for."""
+    """A source's commits in the table's log, read backwards as they are asked for. Those before one that cannot be read
+    are not known."""
 
     def __init__(self, commits: Iterator[Commit], app_id: str) -> None:
         self._commits = commits
@@ -191,12 +192,18 @@ class _LogBackwards:
     def commit_of(self, sequence: int) -> Commit | None:
         """`sequence`: lower than in the call before."""
         while self._at[0] > sequence:
-            commit = next(self._commits, None)
+            commit = self._next()
             if commit is None:
                 self._at = -1, None
             elif (own := commit.txns.get(self._app_id)) is not None:
                 self._at = own, commit
         return self._at[1] if self._at[0] == sequence else None
+
+    def _next(self) -> Commit | None:
+        try:
+            return next(self._commits, None)
+        except UnreadableState:
+            return None
 
 
 def day_of(ts: float) -> str:

@@ -123,6 +123,26 @@ def test_a_forged_pack_in_place_of_a_true_one_does_not_count() -> None:
     assert answers(world) == answers(world, packed=False)
 
 
+def test_a_forged_pack_of_the_same_size_does_not_count() -> None:
+    world, liar = memory_world(), memory_world()
+    for here, found_by in ((world, "sweep"), (liar, "event")):
+        here.commit(line("a", found_by=found_by))
+        here.commit(line("b", found_by=found_by))
+        here.now_ts += DAY_SECS
+    world.pack()
+    (ref,) = world.packs()
+    lies = encode_pack(
+        [
+            rows_of(replace(r, name=true.name), Commit(r.sequence, {}, None, r.written_ts + 0.007))
+            for r, true in zip(liar.receipts, world.receipts, strict=False)
+        ]
+    )
+    assert (len(lies.data), lies.footer_at) == (ref.size, ref.footer_at)
+    world.store.put(FOLDER + ref.name, lies.data)
+    assert found(world) == {}
+    assert answers(world) == answers(world, packed=False)
+
+
 def test_a_forged_row_group_below_a_true_footer_does_not_count() -> None:
     world = days(memory_world(), 4, 1)
     world.pack()
@@ -306,6 +326,17 @@ def test_a_log_that_was_cleaned_up_before_packing() -> None:
     plain = answers(world, packed=False)
     assert [life.table_version for life in answers(world)] == [life.table_version for life in plain]
     assert [life.announced_by for life in answers(world)] == [one.found_by for r in world.receipts for one in r.lines]
+
+
+def test_a_log_that_could_not_be_read_when_it_was_packed_is_asked_again() -> None:
+    world = days(memory_world(), 4, 1)
+    whole = world.store.get(commit_key(2))
+    world.store.put(commit_key(2), b"{")
+    world.pack()
+    world.store.put(commit_key(2), whole)
+    assert [row.table_version for row in found(world).values()] == [None] * 9 + [3] * 3
+    assert [life.table_version for life in answers(world)] == [n for n in range(5) for _ in range(3)]
+    assert answers(world) == answers(world, packed=False)
 
 
 def test_more_commits_than_are_looked_for_without_packs(monkeypatch: pytest.MonkeyPatch) -> None:

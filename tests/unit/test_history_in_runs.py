@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from blizzard.errors import AccessDenied
-from blizzard.history.keeper import HistoryKeeper
+from blizzard.history.keeper import HOUR_SECS, HistoryKeeper
 from blizzard.history.packer import DAY_SECS, HistorySettings
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
@@ -129,6 +129,26 @@ def test_a_run_does_not_wait_for_packing_before_it_commits_and_owes_a_commit_at_
     index = keeper.ref(world.checkpoint)
     named = replace(world.checkpoint, history=index)
     assert (keeper.owes_commit(named), keeper.ref(named)) == (False, index)
+
+
+def test_only_the_first_batch_of_an_hour_looks() -> None:
+    world, calls = days(HistoryWorld(MemoryStore(lambda: 0.0)), 4, 4), Calls()
+    hour = world.now_ts // HOUR_SECS * HOUR_SECS
+    now = [hour + 1800.0]
+    keeper = HistoryKeeper(
+        WatchedStore(world.store, calls),
+        IDENTITY,
+        world.packer().commits,
+        clock=lambda: now[0],
+        log=world.record,
+        settings=replace(world.settings, commits=2),
+    )
+    committed = replace(world.checkpoint, last_update_ts=hour + 60.0)
+    keeper.begin(committed)
+    assert calls.names == []
+    now[0] += HOUR_SECS
+    keeper.begin(committed)
+    assert keeper.ref(committed) is not None
 
 
 def test_packs_of_a_run_that_lost_a_race_are_forgotten() -> None:
