@@ -4,9 +4,12 @@ import json
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 
+from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import Life
 from blizzard.history.history import History, history_of
+from blizzard.history.pack_file import PackedLine
 from blizzard.history.packer import DAY_SECS, HistorySettings, Packer
 from blizzard.history.packs import PackRef, get_packs, history_folder
 from blizzard.ledger.entry import entries_of, merge_sorted
@@ -14,6 +17,7 @@ from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail, commit_key
 from blizzard.state.receipts import Receipt, ReceiptLine, Receipts
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.memory import MemoryStore
 from tests.unit.operator_world import IDENTITY
 
 SMALL = HistorySettings(commits=2, files=12, session_files=40, in_background=False, parallel_reads=1)
@@ -140,3 +144,37 @@ def _line(chance: random.Random, name: str) -> ReceiptLine:
     found_by = chance.choice(["event", "sweep", "late", None])
     error = chance.choice([None, None, "torn"])
     return line(path, chance.choice("ef"), found_by=found_by, error=error, begins=True, finished=chance.random() < 0.8)
+
+
+def memory_world() -> HistoryWorld:
+    world = HistoryWorld(MemoryStore(lambda: world.now_ts))
+    return world
+
+
+def random_memory_world(seed: int) -> HistoryWorld:
+    return random_world(MemoryStore(lambda: MONDAY), seed)
+
+
+def days(world: HistoryWorld, *commits: int, files: int = 3) -> HistoryWorld:
+    """So many commits on each day."""
+    for day, count in enumerate(commits):
+        world.now_ts = MONDAY + day * DAY_SECS
+        for _ in range(count):
+            world.now_ts += 60.0
+            first = len(world.receipts) * files
+            world.commit(*(line(f"f{number:05d}") for number in range(first, first + files)))
+    return world
+
+
+def answers(world: HistoryWorld, *, packed: bool = True) -> list[Life]:
+    source = SimpleNamespace(state=world.store, identity=IDENTITY)
+    checkpoint = world.checkpoint if packed else replace(world.checkpoint, history=None)
+    return CommitFinder(source, checkpoint).complete(world.lives())
+
+
+def stored(world: HistoryWorld) -> list[str]:
+    return [info.key.removeprefix(FOLDER) for info in world.store.list(FOLDER)]
+
+
+def found(world: HistoryWorld) -> dict[tuple[str, int], PackedLine]:
+    return world.history().find((one.path, r.sequence) for r in world.receipts for one in r.lines)

@@ -16,10 +16,9 @@ from blizzard.history.packer import DAY_SECS, HistorySettings
 from blizzard.storage.base import ObjectInfo
 from blizzard.storage.memory import MemoryStore
 from tests.unit.fakes import Calls, WatchedStore, World, settings
-from tests.unit.history_world import FOLDER, HistoryWorld
+from tests.unit.history_world import FOLDER, HistoryWorld, days
 from tests.unit.operator_world import IDENTITY, OperatorWorld
 from tests.unit.test_cli_files import files
-from tests.unit.test_history import days
 
 COMMITS = 33
 HISTORY = "_blizzard/events_landing/history/"
