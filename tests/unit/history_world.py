@@ -143,7 +143,11 @@ def _line(chance: random.Random, name: str) -> ReceiptLine:
     path = name if chance.random() < 0.4 else f"{name}{chance.randrange(1000)}"
     found_by = chance.choice(["event", "sweep", "late", None])
     error = chance.choice([None, None, "torn"])
-    return line(path, chance.choice("ef"), found_by=found_by, error=error, begins=True, finished=chance.random() < 0.8)
+    repair = chance.choice([None, None, None, "whole", "records"])
+    is_finished = chance.random() < 0.8
+    return line(
+        path, chance.choice("ef"), found_by=found_by, error=error, begins=True, finished=is_finished, repair=repair
+    )
 
 
 def memory_world() -> HistoryWorld:
