@@ -38,6 +38,14 @@ class RecoveryError(PermanentError):
     """The table does not hold what is needed to continue without losing or doubling rows."""
 
 
+class TxnLost(RecoveryError):
+    """The table holds rows of a source, but no Txn that says which commit was the last."""
+
+
+class TableMoved(RecoveryError):
+    """Another table has taken this one's place."""
+
+
 class UnreadableState(PermanentError):
     """A checkpoint, segment or record is damaged, belongs to another source, or has a newer format."""
 

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     collect_garbage_rarely()
     log = stdout_log(time.time)
     stop = threading.Event()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # blocked by `blizzard run`
     environ = variables()
     try:
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = config_at(options.config, environ, s3)
         on_spark = spark_options(environ, master=options.master, conf=options.spark_conf)
         wanted = on_spark.engine(options.engine)
-        engines = engines_for(config, options.jars, on_spark, s3, log, partial(_stop_on_signals, stop))
+        engines = engines_for(config, options.jars, on_spark, s3, log, partial(stop_on_signals, stop))
         jobs = _jobs(config, options.pipeline, s3, log, lambda pipeline: engines.named(engine_of(pipeline, wanted)))
     except ConfigError as error:
         for problem in error.problems:
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         engines.close()
 
 
-def _stop_on_signals(stop: threading.Event) -> None:
+def stop_on_signals(stop: threading.Event) -> None:
     """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
     installs its own handlers."""
     for number in SIGNALS:

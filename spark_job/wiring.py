@@ -85,6 +85,16 @@ class SourceParts:
     s3: S3Settings
     watch: Stopwatch
     log: Log
+    only_states: bool = False
+    """Whether nothing but checkpoints is committed: the table's columns need not be those of the configuration then."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSource:
+    """The table of one source, and the loop over both."""
+
+    table: WarmTable[BatchRows]
+    ingest: Ingest
 
 
 def new_id() -> str:
@@ -101,23 +111,11 @@ def source_job(
 ) -> SourceJob:
     """Nothing is opened or started yet."""
     parts = source_parts(pipeline, source, engine=engine, s3=s3, log=log)
-    table, [reader] = table_and_readers(parts, read_settings(parts.source))
-    identity, state, files, settings = parts.identity, parts.state, parts.files, parts.settings
-    ingest = ingest_files(
-        identity,
-        settings,
-        table=table,
-        reader=reader,
-        state=state,
-        files=files,
-        clock=time.time,
-        watch=parts.watch,
-        new_id=new_id,
-        sleep=time.sleep,
-        log=log,
-    )
+    opened = opened_source(parts)
+    identity, state = parts.identity, parts.state
     inventory = None if source.inventory is None else open_store(source.inventory, parts.s3, log=log)
-    source_sweep = SourceSweep(identity, files, state, settings.sweep_rules, time.time, new_id, log, inventory)
+    rules = parts.settings.sweep_rules
+    source_sweep = SourceSweep(identity, parts.files, state, rules, time.time, new_id, log, inventory)
     sweeps = Sweeps(
         source_sweep,
         interval_secs=source.sweep.interval_secs,
@@ -125,7 +123,25 @@ def source_job(
         clock=time.time,
     )
     waits = pipeline.linger_secs, source.sweep.interval_secs, _poll_secs(state)
-    return SourceJob(identity, ingest, sweeps, *waits, table.warm_up)
+    return SourceJob(identity, opened.ingest, sweeps, *waits, opened.table.warm_up)
+
+
+def opened_source(parts: SourceParts) -> OpenedSource:
+    table, [reader] = table_and_readers(parts, read_settings(parts.source))
+    ingest = ingest_files(
+        parts.identity,
+        parts.settings,
+        table=table,
+        reader=reader,
+        state=parts.state,
+        files=parts.files,
+        clock=time.time,
+        watch=parts.watch,
+        new_id=new_id,
+        sleep=time.sleep,
+        log=parts.log,
+    )
+    return OpenedSource(table, ingest)
 
 
 def source_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Settings, log: Log) -> SourceParts:
@@ -190,9 +206,15 @@ def _table_columns(parts: SourceParts) -> str | None:
 
 
 def table_source(
-    pipeline: Pipeline, source: Source, identity: SourceIdentity, schema: str, *, new: bool = False
+    pipeline: Pipeline,
+    source: Source,
+    identity: SourceIdentity,
+    schema: str,
+    *,
+    new: bool = False,
+    only_states: bool = False,
 ) -> TableSource:
-    """`schema`: of a record. `new`: that the next commit has to create the table."""
+    """`schema`: of a record. `new`: that the next commit has to create the table. `only_states`: as there."""
     return TableSource(
         pipeline.table_uri,
         identity.source_id,
@@ -208,13 +230,14 @@ def table_source(
         pipeline.target_file_bytes,
         _evolution(pipeline, source),
         creates_table=new,
+        only_states=only_states,
     )
 
 
 def _delta_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
     """`new`: that its next commit has to create it."""
     pipeline, identity = parts.pipeline, parts.identity
-    writes_to = table_source(pipeline, parts.source, identity, schema, new=new)
+    writes_to = table_source(pipeline, parts.source, identity, schema, new=new, only_states=parts.only_states)
     return DeltaSourceTable(
         parts.engine.table(writes_to),
         writes_to,

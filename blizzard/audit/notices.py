@@ -48,6 +48,12 @@ def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -
             f"version {version} of the table restored an older one. Rows that were committed in between are gone, and "
             "their files are not read again by themselves; `rows_deleted` names them.",
         )
+    if snapshot.checkpoint.moved_to is not None:
+        yield Notice(
+            "table_moved",
+            f"table {snapshot.checkpoint.moved_to} has taken the place of this one, which gets no more rows. What has "
+            "come since is pending here for ever: change `table_uri`, and audit the new table.",
+        )
     if copy is not None and copy.sequence > snapshot.checkpoint.sequence:
         yield Notice(
             "table_behind",

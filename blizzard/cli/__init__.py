@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "Sweep and ingest on this machine.",
     "audit": "Account for every object of the sources, and every row.",
     "files": "Show the life of files, or why they are not in.",
+    "rebuild": "Make a state anew from its table, or a table from its files.",
     "letters": "Show what was not ingested, and why.",
     "replay": "Put what was refused into the table after all.",
     "replace": "Take files out of the table, and read them anew.",

@@ -63,6 +63,8 @@ class SourceStatus:
     last_commit_age_secs: float | None
     unordered: UnorderedReport | None = None
     """How the last ordinary sweep listed folders whose names are in no order; None if it did not look for them."""
+    moved_to: str | None = None
+    """The table that has taken this one's place: this one gets no more rows."""
     run: RunStatus | None = None
     """Of the source's pipeline; None when no dispatcher has started one."""
     problem: str | None = None
@@ -106,8 +108,9 @@ def source_status(
         last_commit_ts=committed_ts,
         last_commit_age_secs=_age_secs(committed_ts, now_ts),
         unordered=_unordered(store, identity),
+        moved_to=checkpoint.moved_to if checkpoint else None,
         run=run,
-        problem=problem or segments_problem or run_problem,
+        problem=problem or _moved(checkpoint) or segments_problem or run_problem,
     )
 
 
@@ -132,6 +135,15 @@ def _state(store: ObjectStore, commit: Commit | None, identity: SourceIdentity) 
         return codec.decode(commit.user_metadata or ""), None
     except UnreadableState as error:
         return copy, f"{error}; the next run repairs it from the table"
+
+
+def _moved(checkpoint: Checkpoint | None) -> str | None:
+    if checkpoint is None or checkpoint.moved_to is None:
+        return None
+    return (
+        f"table {checkpoint.moved_to} has taken the place of this one, which gets no more rows; change `table_uri`, "
+        "publish and deploy"
+    )
 
 
 def _copy(codec: CheckpointCodec) -> tuple[Checkpoint | None, str | None]:

@@ -91,6 +91,8 @@ def facts_of(status: SourceStatus) -> list[tuple[str, str]]:
         facts.append(("in progress", f"{status.in_progress_files:,} files"))
     if status.closed_through:
         facts.append(("closed through", status.closed_through))
+    if status.moved_to:
+        facts.append(("moved to", status.moved_to))
     if status.unordered and status.unordered.partitions:
         facts.append(("in no order", _unordered(status.unordered)))
     if status.run:

@@ -67,6 +67,19 @@ def read_document(text: str, file: str) -> Document:
     return Document(value, builder.lines, builder.problems.sorted())
 
 
+def place_of(text: str, path: Path) -> tuple[int, int] | None:
+    """The first and last character (exclusive) of the text or number at this path; None if there is none, or if it is
+    not written there itself. Raises UnreadableError."""
+    node = _compose(text)
+    for part in path:
+        if node is None or _kind(node) != "mapping":
+            return None
+        node = next((value for key, value in node.value if key.value == part), None)
+    if node is None or _kind(node) != "scalar":
+        return None
+    return node.start_mark.index, node.end_mark.index
+
+
 def _compose(text: str) -> "Node | None":
     from ruamel.yaml import YAML  # takes 25 ms, which a process without a configuration saves
     from ruamel.yaml.composer import MaxDepthExceededError

@@ -139,6 +139,12 @@ def _checkpoint(state: SourceState) -> Finding:
         )
     if found is None:
         return skipped("nothing is committed yet")
+    if found.moved_to is not None:
+        return problem(
+            f"table {found.moved_to} has taken the place of this one, which gets no more rows",
+            expected="a configuration with the new table",
+            advice="change `table_uri`, publish and deploy; see docs/cli.md#blizzard-rebuild",
+        )
     return ok(f"sequence {found.sequence:,}")
 
 

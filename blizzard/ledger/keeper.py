@@ -1,6 +1,6 @@
 """The ledger of a source in a running job: opened when it is first needed, kept as commits follow, merged meanwhile."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from blizzard.ledger.committed_receipts import CommittedReceipts
 from blizzard.ledger.entry import LedgerEntry, entries_of
@@ -96,6 +96,10 @@ class LedgerKeeper:
                 return files, ledger.find(paths)
             except RunUnreadable as error:
                 self._lose(ledger, error)
+
+    def entries(self, checkpoint: Checkpoint) -> Iterator[LedgerEntry]:
+        """All files that the commits up to `checkpoint` settled, in the order of a listing. Raises RunUnreadable."""
+        return self._at(checkpoint).scan()
 
     def partitions(self, checkpoint: Checkpoint) -> Mapping[str, PartitionStats]:
         """What the settled files of each partition look like."""

@@ -16,7 +16,10 @@ from blizzard.state.base import BaseOf, BaseRef, Difference, Settled, difference
 from blizzard.state.run_ref import RunRef, decode_ref, encode_ref
 from blizzard.storage import json_fields
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
+"""Of the last checkpoint of a source in a table that was moved. Programs that read only version 5 must not take it for
+one to continue from."""
+WITH_BASES_VERSION = 5
 """Of a checkpoint that names bases. Programs that read only version 4 must not take it for a whole one."""
 WITHOUT_BASES_VERSION = 4
 BEFORE_LEDGER_VERSION = 3
@@ -29,6 +32,7 @@ COMMITTERS_VERSION = 2
 source's files. The first Blizzard kept the source's state in a file, where the checkpoint's copy is now."""
 _LEGACY_PARTS = frozenset({"source_state", "watermark", "partition_watermarks"})
 _ONLY_WITH_BASES = ("bases", "removed_partitions", "removed_files")
+_LEFT_OUT_IF_NONE = ("history", "schema_change", "moved_to")
 
 FINISHED = base.FINISHED
 """In `Checkpoint.files`: the whole file is committed. Any other value is the number of records read so far."""
@@ -76,6 +80,8 @@ class Checkpoint:
     """Files in progress, by path: the number of records read so far of a file that is read in slices. A state from
     before the ledger also has committed files (FINISHED), until a watermark passes them."""
     last_update_ts: float = 0.0
+    moved_to: str | None = None
+    """The URI of the table that has taken this one's place: no job commits to this one any more."""
 
     @property
     def settled(self) -> Settled:
@@ -113,7 +119,7 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
     if checkpoint.watermark is not None:
         watermark["value"] = checkpoint.watermark
     document = {
-        "schema_version": SCHEMA_VERSION if checkpoint.bases else WITHOUT_BASES_VERSION,
+        "schema_version": _version(checkpoint),
         "pipeline": checkpoint.pipeline,
         "source": checkpoint.source,
         "sequence": checkpoint.sequence,
@@ -133,14 +139,21 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
         "source_state": lists["source_state"],
         "removed_files": lists["removed_files"],
         "last_update_ts": checkpoint.last_update_ts,
+        "moved_to": checkpoint.moved_to,
     }
     if not checkpoint.bases:
         for name in _ONLY_WITH_BASES:
             del document[name]
-    for name in ("history", "schema_change"):
+    for name in _LEFT_OUT_IF_NONE:
         if document[name] is None:
             del document[name]
     return json.dumps(document, separators=(",", ":"))
+
+
+def _version(checkpoint: Checkpoint) -> int:
+    if checkpoint.moved_to is not None:
+        return SCHEMA_VERSION
+    return WITH_BASES_VERSION if checkpoint.bases else WITHOUT_BASES_VERSION
 
 
 def decode(text: str | bytes, *, pipeline: str, source: str, base_of: BaseOf = no_base) -> Checkpoint:
@@ -154,9 +167,9 @@ def decode(text: str | bytes, *, pipeline: str, source: str, base_of: BaseOf = n
                 f"the checkpoint has schema version {version}; this program reads up to {SCHEMA_VERSION}. "
                 "Upgrade blizzard on every machine that runs it."
             )
-        if version == SCHEMA_VERSION:
+        if version == WITH_BASES_VERSION or (version == SCHEMA_VERSION and "bases" in document):
             return _decode_on_bases(document, pipeline, source, base_of)
-        if version == WITHOUT_BASES_VERSION:
+        if version >= WITHOUT_BASES_VERSION:
             return _decode_current(document, pipeline, source)
         if version == BEFORE_LEDGER_VERSION:
             state = _decode_current(document, pipeline, source)
@@ -264,6 +277,7 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
         ledger=tuple(decode_ref(ref) for ref in json_fields.array(document.get("ledger", []))),
         history=json_fields.optional_text(document.get("history")),
         schema_change=json_fields.optional_text(document.get("schema_change")),
+        moved_to=json_fields.optional_text(document.get("moved_to")),
         files=MappingProxyType(base.decode_files(document["source_state"])),
     )
 

@@ -173,6 +173,9 @@ class AutoTable:
     def holds_rows_of_nobody(self) -> bool:
         return self._ask(lambda table: table.holds_rows_of_nobody())
 
+    def newest_sequence(self) -> int | None:
+        return self._ask(lambda table: table.newest_sequence())
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         return self._ask(lambda table: table.last_rows(after_sequence=after_sequence))
 

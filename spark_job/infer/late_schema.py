@@ -100,6 +100,12 @@ class LateSchema(Generic[R]):
     def holds_rows_of_nobody(self) -> bool:
         return self._table.holds_rows_of_nobody()
 
+    def newest_sequence(self) -> int | None:
+        return self._table.newest_sequence()
+
+    def sources_of_others(self) -> Sequence[str]:
+        return self._table.sources_of_others()
+
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         return self._table.last_rows_after(sequence)
 

@@ -155,6 +155,13 @@ class Ingest:
         self._prepared = False
         self._committer.forget()
 
+    def commit_state(self, plan: Plan) -> bool:
+        """A commit without rows, for an operator who has found out the state that `plan` continues from. False: another
+        job committed first."""
+        self._watch.restart()
+        self.forget()
+        return self._commit(plan, None) is Step.COMMITTED
+
     def step(self, *, draining: bool) -> Step:
         """One turn: at most one commit."""
         self._watch.restart()

@@ -126,6 +126,14 @@ class FileTable(Table[R], Protocol):
         """Whether the table holds rows that do not name their source, such as those of the first Blizzard."""
         ...
 
+    def newest_sequence(self) -> int | None:
+        """The highest `_source.sequence` of this source's rows; None if it has none."""
+        ...
+
+    def sources_of_others(self) -> Sequence[str]:
+        """The names, as rows have them, of some sources that the pipeline does not have: none if there are none."""
+        ...
+
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         """The highest `_source.row` of each content of this source's files that commits after `sequence` (exclusive)
         brought."""

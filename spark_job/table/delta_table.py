@@ -141,6 +141,12 @@ class DeltaSourceTable:
     def holds_rows_of_nobody(self) -> bool:
         return self._source_rows.of_nobody_exist()
 
+    def newest_sequence(self) -> int | None:
+        return self._source_rows.newest_sequence()
+
+    def sources_of_others(self) -> Sequence[str]:
+        return self._source_rows.sources_of_others()
+
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         return self._source_rows.last_rows(after_sequence=sequence)
 

@@ -148,6 +148,10 @@ class TableEngine(Protocol):
         """Whether there are rows without `_source.source`."""
         ...
 
+    def newest_sequence(self) -> int | None:
+        """The highest `_source.sequence` of the source's rows; None if it has none."""
+        ...
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         """The highest `_source.row` of each content of the source's files that commits after `after_sequence`
         (exclusive) brought."""

@@ -137,6 +137,8 @@ class TablePreparation:
 
     def _change_table(self, table: TableDescription) -> bool:
         """As the configuration wants it. Returns whether there was anything to change."""
+        if self._source.only_states:
+            return False
         source, has_members = self._source, names_members(table)
         changes = configured_changes(
             table,

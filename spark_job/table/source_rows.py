@@ -50,6 +50,18 @@ class SourceRows:
                 return False
             return not self._engine.has_source_column() or self._engine.holds_rows_of_nobody()
 
+    def newest_sequence(self) -> int | None:
+        with self._engine.translating("querying the table for its newest rows of this source"):
+            return self._engine.newest_sequence() if self._can_be_asked() else None
+
+    def sources_of_others(self) -> Sequence[str]:
+        with self._engine.translating("querying the table for rows of other sources"):
+            if not self._can_be_asked():
+                return []
+            known = self._siblings | {self._source.source_id}
+            others = self._engine.newest_files_of_others(known, MAX_FILES_CHECKED)
+            return sorted({found.source for found in others})
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         with self._engine.translating("querying the table for the files of its newest commits"):
             return self._engine.last_rows(after_sequence=after_sequence) if self._can_be_asked() else {}

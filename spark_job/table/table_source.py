@@ -37,3 +37,5 @@ class TableSource:
     evolution: EvolutionRules = FIXED
     creates_table: bool = False
     """Whether `schema` is only right for a table that the source's next commit creates."""
+    only_states: bool = False
+    """Whether nothing but checkpoints is committed: the table's columns then stay as they are."""

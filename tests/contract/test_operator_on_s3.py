@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3  # type: ignore[import-untyped]
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from blizzard.cli import audit as audit_command
 from blizzard.cli import main
@@ -122,3 +123,30 @@ def test_an_audit_with_several_processes_a_sample_and_a_repair(
     world.run(sweep=False)
     (report,) = answer(capsys, 0, "audit", config)
     assert (report["committed"], report["missing"], report["verdict"]) == (2, 0, "good")
+
+
+def test_a_table_without_its_txn_is_rebuilt_and_another_takes_its_place(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, options = str(world.config), storage_options(S3Settings.from_environment(variables()))
+    table = f"s3://{BUCKET}/{world.root}/table"
+    rows = DeltaTable(table, storage_options=dict(options)).to_pyarrow_table()
+    for key in world.objects():
+        if key.startswith(f"{world.root}/table/") and "/_blizzard/" not in key:
+            world.client.delete_object(Bucket=BUCKET, Key=key)
+    write_deltalake(table, rows, storage_options=dict(options))
+    document = answer(capsys, 0, "rebuild", config, "--yes")
+    assert [source["verdict"] for source in document["sources"]] == ["rebuilt"]
+    world.run()
+    found = rows_of(table, options)
+    assert [row["id"] for row in found] == ["a", "b", "late"]
+    document = answer(capsys, 0, "rebuild", config, "--to", f"{table}-2", "--swap", "--yes")
+    assert (document["swapped"], document["sources"][0]["rows"], document["sources"][0]["new_rows"]) == (True, 3, 3)
+    assert [row["id"] for row in rows_of(f"{table}-2", options)] == ["a", "b", "late"]
+    assert json.loads(world.config.read_text())["pipelines"]["orders"]["table_uri"] == f"{table}-2"
+    world.run()
+
+
+def rows_of(table: str, options: Mapping[str, str]) -> list[dict[str, Any]]:
+    rows = DeltaTable(table, storage_options=dict(options)).to_pyarrow_table().to_pylist()
+    return sorted(rows, key=lambda row: row["id"])

@@ -50,6 +50,7 @@ def answers(table: TableEngine, known: frozenset[str]) -> dict[str, Any]:
     return {
         "rows": table.holds_rows(),
         "of nobody": table.holds_rows_of_nobody(),
+        "newest sequence": table.newest_sequence(),
         "last after 0": dict(table.last_rows(after_sequence=0)),
         "files of 0 and 1": sorted(table.files_of_commits(SequenceRange(0, 1))),
         "newest of others": [*table.newest_files_of_others(known, 2)],
@@ -126,6 +127,7 @@ def test_data_files_from_before_the_column_belong_to_nobody(world: World) -> Non
     world.sql("INSERT INTO {t} VALUES ('old', 1, '0')")
     world.source().prepare()
     assert agreed(world, OURS) == {
+        "newest sequence": None,
         "rows": False,
         "of nobody": True,
         "last after 0": {},

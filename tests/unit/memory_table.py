@@ -155,6 +155,14 @@ class MemoryTable:
         self._calls("holds_rows_of_nobody")
         return self._delta.rows_of_nobody
 
+    def newest_sequence(self) -> int | None:
+        self._calls("newest_sequence")
+        return max((row.sequence for row in self._rows()), default=None)
+
+    def sources_of_others(self) -> Sequence[str]:
+        self._calls("sources_of_others")
+        return sorted({row.source for row in self._delta.rows} - {self._identity.source_id})
+
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         self._calls("last_rows_after")
         found: dict[FileVersion, int] = {}

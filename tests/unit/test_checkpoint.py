@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from blizzard.errors import UnreadableState
 from blizzard.manifest.segments import Position
+from blizzard.state.base import BaseRef, difference
 from blizzard.state.checkpoint import FINISHED, Checkpoint, WatermarkState, decode, decode_app_id, encode
 from tests.unit import strategies
 
@@ -199,12 +200,22 @@ def test_an_app_id_with_an_unreadable_state_is_an_error(change: dict[str, Any]) 
         read_app_id(app_id_of(WITH_READ_STATES | change))
 
 
+@pytest.mark.parametrize("bases", [(), (BaseRef(f"{1:020d}-x-all.json.gz", "d"),)])
+def test_the_last_checkpoint_of_a_table_that_was_moved_names_the_other_one(bases: tuple[BaseRef, ...]) -> None:
+    """Programs that know only version 5 do not take it for one to continue from."""
+    state = replace(read(current()), moved_to="s3://lake/new", bases=bases)
+    text = encode(state, difference(state.settled, state.settled) if bases else None)
+    assert json.loads(text)["schema_version"] == 6
+    assert decode(text, pipeline="events", source="landing", base_of=lambda _: state.settled) == state
+    assert "moved_to" not in json.loads(encode(replace(state, moved_to=None, bases=())))
+
+
 # What is refused
 
 
 def test_a_newer_schema_version_is_refused_and_the_error_says_to_upgrade() -> None:
-    with pytest.raises(UnreadableState, match=r"version 6; this program reads up to 5\. Upgrade blizzard"):
-        read(current(schema_version=6))
+    with pytest.raises(UnreadableState, match=r"version 7; this program reads up to 6\. Upgrade blizzard"):
+        read(current(schema_version=7))
 
 
 @pytest.mark.parametrize("change", [{"pipeline": "other"}, {"source": "other"}], ids=str)

@@ -35,6 +35,9 @@ from blizzard.infer.findings import (
 )
 from blizzard.prices.backlog import Estimate
 from blizzard.prices.price_list import read_prices
+from blizzard.state.checkpoint import Checkpoint
+from spark_job.rebuild.compare import Comparison
+from spark_job.rebuild.state import NOTES, Found
 from tests.unit.documents import ROOT, Fence, calls, fences, first_texts, name_of, section, words
 
 
@@ -133,6 +136,11 @@ def test_every_field_of_the_operators_json_is_documented() -> None:
         },
         "files": {*Life.__dataclass_fields__, *State},
         "letters": {*Letters("").as_document(details=False), *LetterGroup("", "").as_document()},
+        "rebuild": {
+            *NOTES,
+            *Found("", Checkpoint("", ""), (), (), 0, commits=False).as_document(),
+            *Comparison("").as_document(),
+        },
         "plan": {
             *plan,
             *SourcePlan("", True, Backlog(), History()).as_document(),

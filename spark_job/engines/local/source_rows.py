@@ -50,6 +50,10 @@ class SourceRows:
         files = [file for file in self._files if file.rows_of_nobody != 0]
         return self._any(files, lambda file: file.rows_of_nobody is not None, pc.is_null)
 
+    def newest_sequence(self) -> int | None:
+        newest = (pc.max(rows["sequence"]).as_py() for rows in self._own(SequenceRange(0, _LAST)))
+        return max((sequence for sequence in newest if sequence is not None), default=None)
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         last: dict[FileVersion, int] = {}
         for rows in self._own(SequenceRange(after_sequence + 1, _LAST), "file", "etag", "row"):

@@ -131,6 +131,9 @@ class LocalTable:
     def holds_rows_of_nobody(self) -> bool:
         return self._rows().of_nobody_exist()
 
+    def newest_sequence(self) -> int | None:
+        return self._rows().newest_sequence()
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         return self._rows().last_rows(after_sequence=after_sequence)
 

@@ -32,6 +32,10 @@ class SourceRows:
         found = newest.orderBy(F.desc("modified")).limit(limit).collect()
         return [SourceFile(row["source"], row["file"], row["etag"]) for row in found]
 
+    def newest_sequence(self) -> int | None:
+        found: int | None = self._rows().agg(F.max("_source.sequence")).collect()[0][0]
+        return found
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         newer = self._rows().where(F.col("_source.sequence") > after_sequence)
         found = newer.groupBy("_source.file", "_source.etag").agg(F.max("_source.row").alias("row"))

@@ -164,6 +164,9 @@ class SparkTable:
     def holds_rows(self) -> bool:
         return self._rows.exist()
 
+    def newest_sequence(self) -> int | None:
+        return self._rows.newest_sequence()
+
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         return self._rows.last_rows(after_sequence=after_sequence)
 

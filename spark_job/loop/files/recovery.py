@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard.config import source_names
-from blizzard.errors import LostRace, NotFound, RecoveryError, UnreadableState
+from blizzard.errors import LostRace, NotFound, RecoveryError, TableMoved, TxnLost, UnreadableState
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
@@ -53,10 +53,11 @@ def recover(
     ledger: LedgerKeeper,
     late_overlap_secs: float = 86_400.0,
     scan_commits: int = SCAN_COMMITS,
+    moved: bool = False,
 ) -> Recovered[Checkpoint]:
     """The checkpoint to continue from. `store` holds the checkpoint's copy. A newest checkpoint that cannot be read is
     repaired from an older one and the ledger; where that lacks receipts, from the table's rows, and files larger than
-    `slice_threshold_bytes` may have been read in part.
+    `slice_threshold_bytes` may have been read in part. `moved`: whether the table may have been moved.
 
     Raises RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
     """
@@ -76,10 +77,22 @@ def recover(
     states = [*scanned.states, *([copy] if copy else [])]
     for state in states:
         if state.sequence == version:
+            _refuse_moved(state, identity, moved)
             return Recovered(state, unpublished=copy is None or copy.sequence != version)
     begun = _begin_repair(table, identity, version, states, (scanned.rest, copy_rest))
-    repaired = _repair(begun, version, _Files(table, ledger, sizes, slice_threshold_bytes), folder_of, log)
+    _refuse_moved(begun, identity, moved)
+    repaired = repair(begun, version, FilesRead(table, ledger, sizes, slice_threshold_bytes), folder_of, log)
     return Recovered(repaired, repaired=True, unpublished=True)
+
+
+def _refuse_moved(state: Checkpoint, identity: SourceIdentity, moved: bool) -> None:
+    if state.moved_to is not None and not moved:
+        raise TableMoved(
+            f"table {state.moved_to} has taken the place of this table, which gets no more rows of source "
+            f"{identity.source_id}. Expected a configuration with the new table: change `table_uri` to "
+            f"{state.moved_to} (on AWS, publish and deploy the configuration). Nothing is lost: files that arrive "
+            "meanwhile are ingested into the new table. docs/cli.md says how to go back (blizzard rebuild)."
+        )
 
 
 def _watermarks_lost(identity: SourceIdentity) -> RecoveryError:
@@ -162,12 +175,12 @@ def _fresh(
     if table.holds_rows():
         if table.txn_version(identity.app_id) is not None:
             raise LostRace(f"another job has just made the first commit of source {identity.source_id}")
-        raise RecoveryError(
+        raise TxnLost(
             f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both or "
             "neither. The likely cause is a table that was copied or rebuilt without its log, or whose properties let "
-            "Delta expire Txns for a time, or another writer that used this source's name. Restore the table with its "
-            "log, or set the Txn again as docs/runbook.md says, or give the source another name and remove its rows "
-            "from the table first."
+            "Delta expire Txns for a time, or another writer that used this source's name. `blizzard rebuild` makes "
+            "the Txn and the state anew from the rows. Or restore the table with its log, or give the source another "
+            "name and remove its rows from the table first."
         )
     return Checkpoint(pipeline=identity.pipeline, source=identity.source)
 
@@ -210,13 +223,14 @@ def _begin_repair(
         begun,
         receipt=rest.receipt,
         ledger=rest.ledger,
+        moved_to=rest.moved_to,
         closed_through=rest.closed_through,
         before_ledger_ts=rest.before_ledger_ts,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
+class FilesRead:
     """What tells of files how far they are ingested."""
 
     table: FileTable[Any]
@@ -248,8 +262,8 @@ class _Files:
         return counted | {path: last_rows.get(content, -1) + 1 for path, content in contents.items()}
 
 
-def _repair(base: Checkpoint, version: int, files: _Files, folder_of: FolderOf, log: Log) -> Checkpoint:
-    """Bring an older checkpoint up to date: the ledger has the files of later commits, and tells how far those were
+def repair(base: Checkpoint, version: int, files: FilesRead, folder_of: FolderOf, log: Log) -> Checkpoint:
+    """Brings an older checkpoint up to date: the ledger has the files of later commits, and tells how far those were
     read that are larger than a batch."""
     from_sequence = base.sequence if base.sequence >= 0 else None
     source_id = source_names.source_id(base.pipeline, base.source)

@@ -1,0 +1,125 @@
+"""`blizzard rebuild`: the state of sources from their table, or a new table from the sources."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.rebuild_process import EXIT_CONFIG, EXIT_OK, Question, Rebuild, Told
+from blizzard.cli.rebuild_text import plan_lines, result_lines
+from blizzard.cli.selection import selected
+from blizzard.config import uri as uris
+from blizzard.config.change import CannotChange, replace_file, with_table_uri
+from blizzard.config.checks import check
+from blizzard.config.load import load_config
+from blizzard.config.model import Config, Pipeline
+from blizzard.config.problems import Problems
+from blizzard.environment import variables
+from blizzard.errors import ConfigError
+
+EXIT_BAD = 1
+
+
+def command(
+    file: File,
+    *,
+    to: Annotated[
+        str | None, typer.Option(help="Fill this new table from the sources, instead.", metavar="TABLE")
+    ] = None,
+    swap: Annotated[
+        bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")
+    ] = False,
+    without_gone: Annotated[
+        bool, typer.Option("--without-gone", help="With --swap: even if the sources do not have all files any more.")
+    ] = False,
+    pipeline: Pipelines = None,
+    source: Sources = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find out from the table which files are in it, and write the state anew; or rebuild a whole table.
+
+    Exit code 0: all is well now. 1: something is not; the output says what. 2: the input is wrong, or nobody agreed.
+    """
+    environ = variables()
+    config = load_config(file, environ)
+    if to is None:
+        _refuse_without_to(swap=swap, without_gone=without_gone)
+        ids = [each.id for _, each in selected(config, pipeline, source)]
+        told = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json).run()
+        raise typer.Exit(_answer(told, {"file": file, "sources": told.states()}, as_json=as_json))
+    old = _only_pipeline(config, pipeline, source)
+    table_uri = _target(config, old, to, swap=swap, without_gone=without_gone)
+    document: dict[str, Any] = {"file": file, "pipeline": old.name, "table_uri": old.table_uri, "to": table_uri}
+    if table_uri == old.table_uri:
+        told = Told(EXIT_OK)
+        told.notes.append(f"pipeline {old.name} writes to {table_uri} already: there is nothing to do")
+    else:
+        ids = [each.id for each in old.sources.values()]
+        rebuild = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json)
+        told = rebuild.run(to=table_uri, swap=swap, without_gone=without_gone)
+    if told.swapped and not _change_config(Path(file), old.name, table_uri, told):
+        told.code = EXIT_BAD
+    document |= {"sources": told.tables(), "swapped": told.swapped, "config_changed": told.config_changed}
+    raise typer.Exit(_answer(told, document, as_json=as_json))
+
+
+def _refuse_without_to(*, swap: bool, without_gone: bool) -> None:
+    names = {"--swap": swap, "--without-gone": without_gone}
+    problems = [f"{name}: expected --to TABLE with it" for name, given in names.items() if given]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _only_pipeline(config: Config, pipelines: list[str] | None, sources: list[str] | None) -> Pipeline:
+    if sources:
+        raise ConfigError(["--source: a new table gets all sources of its pipeline; leave the option out"])
+    names = {pipeline.name: pipeline for pipeline, _ in selected(config, pipelines, None)}
+    if len(names) != 1:
+        raise ConfigError([f"--to: expected one --pipeline with it, of {', '.join(names)}: a table has one pipeline"])
+    return next(iter(names.values()))
+
+
+def _target(config: Config, old: Pipeline, to: str, *, swap: bool, without_gone: bool) -> str:
+    if without_gone and not swap:
+        raise ConfigError(["--without-gone: expected --swap with it"])
+    try:
+        table_uri = uris.table_uri(to, str(Path.cwd()))
+    except ValueError as error:
+        raise ConfigError([f"--to: {error}"]) from error
+    problems = Problems("--to", {})
+    changed = old.model_copy(update={"table_uri": table_uri})
+    check(config.model_copy(update={"pipelines": {**config.pipelines, old.name: changed}}), problems)
+    if found := problems.sorted():
+        raise ConfigError([str(problem) for problem in found])
+    return table_uri
+
+
+def _change_config(file: Path, pipeline: str, table_uri: str, told: Told) -> bool:
+    try:
+        replace_file(file, with_table_uri(file, variables(), pipeline, table_uri))
+    except (CannotChange, ConfigError, OSError) as error:
+        told.notes.append(
+            f"{file} could not be changed ({error}). Change it by hand, or no job of pipeline {pipeline} runs: "
+            f"table_uri: {json.dumps(table_uri)}"
+        )
+        return False
+    told.config_changed = True
+    told.notes.append(f"{file}: table_uri of pipeline {pipeline} is {table_uri} now; publish and deploy it, too")
+    return True
+
+
+def _answer(told: Told, document: dict[str, Any], *, as_json: bool) -> int:
+    if as_json:
+        typer.echo(json.dumps({**document, "notes": told.notes, "error": told.error}, indent=2))
+        return told.code
+    for line in result_lines(told):
+        typer.echo(line)
+    if told.error is not None:
+        typer.echo(f"blizzard: {told.error}", err=True)
+    if told.declined and not sys.stdin.isatty():
+        typer.echo("blizzard: nothing was written: say --yes to do this without a terminal", err=True)
+    return EXIT_CONFIG if told.declined else told.code

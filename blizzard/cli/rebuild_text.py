@@ -1,0 +1,82 @@
+"""What a rebuild found and did, as lines for people."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from blizzard.cli.rebuild_process import Told
+from blizzard.log import one_line
+
+SHOWN = 10
+"""So many names are in the text."""
+BLOCKING = {
+    "missing": "are in the old table and in the source, but not in the new table: start the command again",
+    "gone": "are in the old table, and the source does not have them any more: say --without-gone to go on without "
+    "their rows",
+}
+NOTED = {
+    "refused": "are dead-lettered in the new table, and ingested in the old one",
+    "overwritten": "have another content in the new table: they were overwritten",
+    "other_rows": "have another number of rows in the new table",
+}
+
+
+def plan_lines(told: Told) -> list[str]:
+    """What is about to be done, before the question."""
+    return [one_line(line) for line in (*_states(told), *_tables(told), *_swap_steps(told))]
+
+
+def result_lines(told: Told) -> list[str]:
+    lines = [] if told.declined else [*_states(told, short=bool(told.rebuilt)), *_tables(told)]
+    if told.compared and not told.swapped and not told.declined:
+        lines.append("the new table did not take the place of the old one")
+    return [one_line(line) for line in (*lines, *told.notes)]
+
+
+def _states(told: Told, *, short: bool = False) -> Iterator[str]:
+    for source, found in told.found.items():
+        if source in told.refused:
+            continue
+        after = told.rebuilt.get(source)
+        if after is not None:
+            state = "well" if not after["problems"] else "not well yet: start the command again"
+            yield f"{source}: rebuilt, {after['files']:,} files, sequence {after['sequence']:,}; {state}"
+        elif not found["problems"]:
+            yield f"{source}: nothing is wrong; {found['files']:,} files, sequence {found['sequence']:,}"
+        elif not short:
+            yield from _planned(source, found)
+    for source, error in told.refused.items():
+        yield f"{source}: refused: {error}"
+
+
+def _planned(source: str, found: dict[str, Any]) -> Iterator[str]:
+    for problem in found["problems"]:
+        yield f"{source}: {problem['text']}"
+    yield f"  {found['files']:,} files are known then, {found['in_progress']:,} of them ingested in part"
+    if found["read_again"]:
+        yield (
+            f"  {found['read_again']:,} files that were ingested have no row in the table: they are read again. If "
+            "somebody has deleted their rows on purpose, they come back"
+        )
+    for number, step in enumerate(found["steps"], 1):
+        yield f"  {number}. {step}"
+
+
+def _tables(told: Told) -> Iterator[str]:
+    for source, found in told.compared.items():
+        yield (
+            f"{source}: {found['files']:,} files and {found['rows']:,} rows in the old table, "
+            f"{found['new_files']:,} files and {found['new_rows']:,} rows in the new one"
+        )
+        for kind, text in {**BLOCKING, **NOTED}.items():
+            if found[kind]:
+                names = found["names"][kind][:SHOWN]
+                more = f" and {found[kind] - len(names):,} more" if found[kind] > len(names) else ""
+                yield f"  {found[kind]:,} files {text}: {', '.join(names)}{more}"
+
+
+def _swap_steps(told: Told) -> Iterator[str]:
+    if told.compared:
+        yield "the old table gets no more rows then, and stays as it is; every job needs the changed configuration:"
+        yield "  1. commit to the old table, without rows, that the new one has taken its place"
+        yield "  2. ingest into the new table what has come since, and compare again"
+        yield "  3. change `table_uri` in the configuration"

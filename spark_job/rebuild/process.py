@@ -1,0 +1,167 @@
+"""A rebuild as its process does it: what is found is told as JSON lines, and an answer is awaited before anything is
+written."""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from blizzard.config.model import Config, Pipeline, Source
+from blizzard.errors import BlizzardError, RecoveryError
+from blizzard.log import Log
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.main import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, run_once
+from spark_job.rebuild.compare import compared_tables
+from spark_job.rebuild.move import move
+from spark_job.rebuild.parts import Parts
+from spark_job.rebuild.staged_store import StagedStore
+from spark_job.rebuild.state import StateRebuild
+from spark_job.tasks.engine import Engine
+from spark_job.wiring import new_id, opened_source, source_job, source_parts
+
+YES = "yes"
+EXIT_DECLINED = EXIT_CONFIG
+
+
+def tell(**what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def ask() -> bool:
+    """Whether who started this process answers with yes. At the end of standard input it is no."""
+    tell(asks=True)
+    return sys.stdin.readline().strip() == YES
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildProcess:
+    """`engine_of`: what runs a pipeline. `agreed`: whether what was told shall be done. `stop`: set by a signal."""
+
+    config: Config
+    engine_of: Callable[[Pipeline], Engine]
+    s3: S3Settings
+    agreed: Callable[[], bool]
+    stop: threading.Event
+    log: Log
+
+    def parts(self, pipeline: Pipeline, source: Source) -> Parts:
+        """With nothing staged yet. Commits no rows, whatever the columns of the table."""
+        parts = source_parts(pipeline, source, engine=self.engine_of(pipeline), s3=self.s3, log=self.log)
+        state = StagedStore(parts.state, time.time)
+        opened = opened_source(replace(parts, state=state, only_states=True))
+        known = {each.id for other, each in self.config.sources() if other.table_uri == pipeline.table_uri}
+        return Parts(
+            identity=parts.identity,
+            settings=parts.settings,
+            table=opened.table,
+            state=state,
+            files=parts.files,
+            ingest=opened.ingest,
+            known=known | {source.id},
+            clock=time.time,
+            new_id=new_id,
+            log=self.log,
+        )
+
+    # -- the state of each source, in its table
+
+    def rebuild_states(self, wanted: Sequence[tuple[Pipeline, Source]]) -> int:
+        """Returns the exit code."""
+        planned, code = [], EXIT_OK
+        for pipeline, source in wanted:
+            rebuild = StateRebuild(self.parts(pipeline, source))
+            try:
+                found = rebuild.find()
+            except BlizzardError as error:
+                tell(refused=source.id, error=str(error))
+                code = EXIT_FAILED
+                continue
+            tell(found=found.as_document())
+            if not found.is_well:
+                planned.append((pipeline, source, rebuild, found))
+        if planned and not self.agreed():
+            return EXIT_DECLINED
+        for pipeline, source, rebuild, found in planned:
+            try:
+                rebuild.apply(found)
+                now = StateRebuild(self.parts(pipeline, source)).find()
+            except BlizzardError as error:
+                tell(refused=source.id, error=str(error))
+                code = EXIT_FAILED
+                continue
+            tell(rebuilt=now.as_document())
+            code = code if now.is_well else EXIT_FAILED
+        return code
+
+    # -- another table
+
+    def rebuild_table(self, old: Pipeline, new: Pipeline, *, swap: bool, without_gone: bool) -> int:
+        """`new`: the pipeline as it writes to the other table. Returns the exit code."""
+        try:
+            self._check_target(new)
+            for source in new.sources.values():
+                if self._exists(new, source) and move(self.parts(new, source), None, sleep=time.sleep):
+                    tell(taken_back=source.id)
+            code = self._drain(new)
+            return self._swap(old, new, without_gone=without_gone) if swap and code == EXIT_OK else code
+        except BlizzardError as error:
+            tell(failed=str(error))
+            return EXIT_FAILED
+
+    def _swap(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
+        if not any(self._exists(old, source) for source in old.sources.values()):
+            raise RecoveryError(
+                f"there is no table {old.table_uri}, so nothing shows whether {new.table_uri} has everything. Change "
+                "`table_uri` by hand."
+            )
+        if (code := self._compared(old, new, without_gone=without_gone)) != EXIT_OK:
+            return code
+        if not self.agreed():
+            return EXIT_DECLINED
+        for source in old.sources.values():
+            move(self.parts(old, source), new.table_uri, sleep=time.sleep)
+            tell(moved=source.id)
+        code = self._drain(new)  # what the old table has got since it was compared
+        if code == EXIT_OK:
+            code = self._compared(old, new, without_gone=without_gone)
+        if code == EXIT_OK:
+            tell(swapped=new.table_uri)
+        return code
+
+    def _compared(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
+        """Success if the new table has all that it has to have."""
+        code = EXIT_OK
+        for name in old.sources:
+            if self.stop.is_set():
+                return EXIT_STOPPED
+            found = compared_tables(self.parts(old, old.sources[name]), self.parts(new, new.sources[name]))
+            is_complete = found.is_complete(without_gone=without_gone)
+            tell(compared=found.as_document(), complete=is_complete)
+            code = code if is_complete else EXIT_FAILED
+        return code
+
+    def _drain(self, pipeline: Pipeline) -> int:
+        engine = self.engine_of(pipeline)
+        sources = pipeline.sources.values()
+        jobs = [source_job(pipeline, source, engine=engine, s3=self.s3, log=self.log) for source in sources]
+        return run_once(jobs, True, self.log, self.stop)
+
+    def _exists(self, pipeline: Pipeline, source: Source) -> bool:
+        return self.parts(pipeline, source).table.newest_version() >= 0
+
+    def _check_target(self, new: Pipeline) -> None:
+        """Refuses a table that has rows, none of which are of this pipeline."""
+        every = [self.parts(new, source) for source in new.sources.values()]
+        if every[0].table.newest_version() < 0:
+            return
+        if any(parts.table.txn_version(parts.identity.app_id) is not None for parts in every):
+            return
+        first = every[0].table
+        if first.holds_rows_of_nobody() or first.sources_of_others():
+            raise RecoveryError(
+                f"table {new.table_uri} exists, and holds rows of something else. Expected no table there, or one "
+                f"that `blizzard rebuild` has begun for pipeline {new.name}. Name another place."
+            )
