@@ -10,10 +10,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from blizzard.audit.gaps import entries_at
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Place, items_at, shared
+from blizzard.audit.spill import Place, items_at
 from blizzard.audit.table_rows import FileRun, runs_by_path
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.ledger import Ledger, RunUnreadable, open_ledger
@@ -25,13 +26,13 @@ from blizzard.storage.base import ObjectInfo
 MAX_NAMES = 1_000
 """As many files of a range are named that no sum of the answer needs: those with deleted rows, for example."""
 DIGEST_BYTES = 32
-Rows = dict[str, list[tuple[Any, ...]]]
+Rows = dict[str, list[list[Any]]]
 """By path, the values of each FileRun."""
 ETAG, ROWS, ASCENDING = (FileRun._fields.index(name) for name in ("etag", "rows", "ascending"))
 _COUNTED = (FileState.DONE, FileState.COUNTED, FileState.FAILED, FileState.READ_ANEW)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ComparePlan:
     """`announced`: by range and path, the etags of unconsumed entries. `pieces`: files of commits that the ledger has
     lost. `lost_runs`: names of runs that cannot be read. `rows`: None if the table's rows are not compared. `sweeps`:
@@ -72,12 +73,11 @@ class CompareRange:
     """Called with the number of a range."""
 
     folder: Path
-    plan: Path
-    """A ComparePlan."""
+    plan: ComparePlan
 
     def __call__(self, number: str) -> str:
-        plan: ComparePlan = shared(self.plan)
-        ledger, reach = _opened(self.plan)
+        plan = self.plan
+        ledger, reach = _opened(plan)
         comparison = Comparison(plan, reach, dict(plan.announced.get(int(number), {})))
         try:
             comparison.run(
@@ -91,9 +91,8 @@ class CompareRange:
 
 
 @lru_cache(maxsize=1)
-def _opened(file: Path) -> tuple[Ledger, Reach]:
+def _opened(plan: ComparePlan) -> tuple[Ledger, Reach]:
     """Once for each process."""
-    plan: ComparePlan = shared(file)
     return readable_ledger(plan.source, plan.checkpoint, plan.lost_runs), plan.reach()
 
 
@@ -106,7 +105,7 @@ def readable_ledger(source: AuditedSource, checkpoint: Checkpoint, lost_runs: It
 
 
 def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> Iterator[LedgerEntry]:
-    pieces = sorted(items_at(folder, plan.pieces.get(number, ())))
+    pieces = sorted(entries_at(folder, plan.pieces.get(number, ())))
     entries = ledger.between(plan.ranges.after(number), plan.ranges.through(number), pieces)
     return (entry for entry in entries if entry.path.startswith(plan.ranges.prefix))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Places, SpillWriter, joined, shared, to_json
+from blizzard.audit.spill import Places, SpillWriter, joined, to_json
 from blizzard.storage.base import ObjectInfo
 
 AT_ONCE = 3
@@ -28,8 +28,7 @@ class ListRanges:
     with how many objects they have, and where these are."""
 
     folder: Path
-    plan: Path
-    """A ListingPlan."""
+    plan: ListingPlan
 
     def __call__(self, part: str) -> str:
         numbers = json.loads(part)
@@ -41,7 +40,7 @@ class ListRanges:
     def _list(self, number: int) -> tuple[int, Places]:
         count = 0
         with SpillWriter(self.folder, f"listed-{number}") as spill:
-            for info in listed(shared(self.plan), number):
+            for info in listed(self.plan, number):
                 spill.add(number, (info.key, info.size, info.etag, info.modified_ts))
                 count += 1
         return count, spill.places
