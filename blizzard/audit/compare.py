@@ -14,7 +14,7 @@ from blizzard.audit.gaps import entries_at
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Place, items_at
+from blizzard.audit.spill import Place, collect_seldom, items_at
 from blizzard.audit.table_rows import FileRun, runs_by_path
 from blizzard.audit.tally import Tally
 from blizzard.ledger.entry import FileState, LedgerEntry
@@ -77,6 +77,7 @@ class CompareRange:
     plan: ComparePlan
 
     def __call__(self, number: str) -> str:
+        collect_seldom()
         plan = self.plan
         ledger, reach = _opened(plan)
         comparison = Comparison(plan, reach, dict(plan.announced.get(int(number), {})))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Places, SpillWriter, joined, to_json
+from blizzard.audit.spill import Places, SpillWriter, collect_seldom, joined, to_json
 from blizzard.storage.base import ObjectInfo
 
 AT_ONCE = 3
@@ -31,6 +31,7 @@ class ListRanges:
     plan: ListingPlan
 
     def __call__(self, part: str) -> str:
+        collect_seldom()
         numbers = json.loads(part)
         with ThreadPoolExecutor(len(numbers), thread_name_prefix="listing") as threads:
             found = [*threads.map(self._list, numbers)]

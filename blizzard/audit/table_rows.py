@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import SpillWriter, to_json
+from blizzard.audit.spill import SpillWriter, collect_seldom, to_json
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.table.active_files import ActiveFiles
@@ -91,6 +91,7 @@ class CountRows:
     plan: RowsPlan
 
     def __call__(self, part: str) -> str:
+        collect_seldom()
         plan, numbers, rows = self.plan, json.loads(part), 0
         with (
             SpillWriter(self.folder, f"rows-{numbers[0]}") as spill,

@@ -82,12 +82,13 @@ def _change_content(world: DoctorWorld, files: list[str]) -> str | None:
 
 
 def _lose_receipt(world: DoctorWorld, files: list[str]) -> str | None:
-    """The newest one, if each of its files has rows: of others the table does not know."""
+    """The newest one, if its commit brought rows of each of its files: of others the table does not know."""
     copy = CheckpointCodec(world.store, IDENTITY).read_copy()
     if copy is None or copy.receipt is None:
         return None
     newest = world.state / "receipts" / copy.receipt
-    if not {line["path"] for line in json.loads(gzip.decompress(newest.read_bytes()))["files"]} <= {*files}:
+    lines = json.loads(gzip.decompress(newest.read_bytes()))["files"]
+    if not all(line["rows"] and line["path"] in files for line in lines):
         return None
     newest.unlink()
     return newest.name
