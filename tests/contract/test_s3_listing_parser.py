@@ -31,8 +31,30 @@ def parsed(kind: type, body: bytes, operation: str = "ListObjectsV2", status: in
     return found
 
 
+PLAIN = PAGE.replace("<Owner><ID>o</ID></Owner>", "")
+"""As S3 writes a page that nobody asked for owners."""
+SECOND = "<Contents><Key>x</Key>"
+
+
 @pytest.mark.parametrize(
-    "page", [PAGE, PAGE.replace(' xmlns="http://s3.amazonaws.com/doc/2006-03-01/"', ""), EMPTY, ""]
+    "page",
+    [
+        PAGE,
+        PAGE.replace(NAMESPACE, ""),
+        EMPTY,
+        "",
+        PLAIN,
+        PLAIN.replace(NAMESPACE, ""),
+        PLAIN.replace("a%2Fb+c%25", "a&amp;b&#34;&lt;é"),
+        PLAIN.replace("e-2", "&#39;"),
+        PLAIN.replace(SECOND, f"<!-- {SECOND.removesuffix('<Key>x</Key>')} --> {SECOND}"),
+        PLAIN.replace("<Key>x</Key>", "<Key><![CDATA[x]]></Key>"),
+        PLAIN.replace("a%2Fb+c%25", "a\r\nb"),
+        PLAIN.replace("<Size>17</Size>", "<Size>17</Size><New>member</New>"),
+        PLAIN.replace("<Contents>", "<s3:Contents>", 1)
+        .replace("</Contents>", "</s3:Contents>", 1)
+        .replace("xmlns=", 'xmlns:s3="http://s3.amazonaws.com/doc/2006-03-01/" xmlns='),
+    ],
 )
 def test_a_page_has_what_botocore_finds_in_it(page: str) -> None:
     expected, found = (parsed(kind, page.encode()) for kind in (RestXMLParser, ListingParser))
@@ -49,5 +71,21 @@ def test_other_answers_and_errors_are_botocores_own() -> None:
     assert parsed(ListingParser, listing, "ListBuckets") == parsed(RestXMLParser, listing, "ListBuckets")
     error = b"<Error><Code>AccessDenied</Code><Message>no</Message></Error>"
     assert parsed(ListingParser, error, status=403)["Error"]["Code"] == "AccessDenied"
+
+
+@pytest.mark.parametrize("page", [PAGE, PLAIN])
+@pytest.mark.parametrize("size", [700, 800, len(PLAIN) - 1])
+def test_a_page_that_was_cut_off_is_refused(page: str, size: int) -> None:
     with pytest.raises(ResponseParserError):
-        parsed(ListingParser, PAGE[:700].encode())
+        parsed(ListingParser, page[:size].encode())
+
+
+def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the page as S3 writes it, the XML parser gets no object."""
+    texts = []
+    whole = ListingParser._initial_body_parse
+    monkeypatch.setattr(
+        ListingParser, "_initial_body_parse", lambda self, text: texts.append(text) or whole(self, text)
+    )
+    assert len(parsed(ListingParser, PLAIN.encode())["Contents"]) == 2
+    assert ["Contents" in text for text in texts] == [False]
