@@ -6,9 +6,10 @@ from functools import lru_cache
 from html import unescape
 from typing import Any
 
+from botocore import handlers  # type: ignore[import-untyped]
 from botocore.parsers import RestXMLParser  # type: ignore[import-untyped]
 
-_PAGE = "ListObjectsV2Output"
+_LISTING, _PAGE = "ListObjectsV2", "ListObjectsV2Output"
 _TEXTS = frozenset(
     {"ContinuationToken", "Delimiter", "EncodingType", "Name", "NextContinuationToken", "Prefix", "StartAfter"}
 )
@@ -20,6 +21,8 @@ _OBJECT = re.compile(
 )
 """As S3 writes it. The expression has this number of groups."""
 _GROUPS = 4
+_ROOT, _ROOT_WITHIN_BYTES = b"<ListBucketResult", 300
+_EVENT = "before-parse.s3.*"
 
 
 class ListingParser(RestXMLParser):  # type: ignore[misc]
@@ -62,6 +65,22 @@ def _text(escaped: str) -> str:
         return escaped
     found = escaped.replace("&quot;", '"')
     return found if "&" not in found else unescape(found)
+
+
+def parse_pages_once(events: Any) -> None:
+    """`events`: of a client of S3. botocore parses each answer twice: at first to see whether it is an error that came
+    as a success. Of a page its beginning tells."""
+    whole = getattr(handlers, "_handle_200_error", None)
+    if whole is None:
+        return
+
+    def look(operation_model: Any, response_dict: Any, **more: Any) -> None:
+        is_page = operation_model.name == _LISTING and _ROOT in response_dict["body"][:_ROOT_WITHIN_BYTES]
+        if not is_page:
+            whole(operation_model=operation_model, response_dict=response_dict, **more)
+
+    events.unregister(_EVENT, whole)
+    events.register_first(_EVENT, look)
 
 
 class ParserFactory:

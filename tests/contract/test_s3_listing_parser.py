@@ -3,11 +3,13 @@
 from typing import Any
 
 import pytest
+from botocore import handlers  # type: ignore[import-untyped]
+from botocore.hooks import HierarchicalEmitter  # type: ignore[import-untyped]
 from botocore.parsers import ResponseParserError, RestXMLParser  # type: ignore[import-untyped]
 from botocore.session import get_session  # type: ignore[import-untyped]
 
 from blizzard.storage.s3_connection import parse_aws_timestamp
-from blizzard.storage.s3_listing import ListingParser
+from blizzard.storage.s3_listing import ListingParser, parse_pages_once
 
 KEPT = {"Key", "Size", "ETag", "LastModified"}
 FIRST = "<Key>a%2Fb+c%25</Key><LastModified>2026-11-22T10:00:00.000Z</LastModified><ETag>&quot;e-2&quot;</ETag>"
@@ -89,3 +91,36 @@ def test_the_short_way_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert len(parsed(ListingParser, PLAIN.encode())["Contents"]) == 2
     assert ["Contents" in text for text in texts] == [False]
+
+
+class Emitter(HierarchicalEmitter):  # type: ignore[misc]
+    """With botocore's own handler. `status`: of a response after its parsing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_first("before-parse.s3.*", handlers._handle_200_error)
+
+    def status(self, body: str, operation: str = "ListObjectsV2") -> int:
+        response = {"status_code": 200, "body": body.encode()}
+        model = get_session().get_service_model("s3").operation_model(operation)
+        self.emit(f"before-parse.s3.{operation}", operation_model=model, response_dict=response)
+        return int(response["status_code"])
+
+
+def test_an_error_that_comes_as_a_success_is_seen_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = "<Error><Code>InternalError</Code></Error>"
+    events, parsed_bodies = Emitter(), []
+    whole = handlers._looks_like_special_case_error
+
+    def look(status: int, body: bytes) -> Any:
+        parsed_bodies.append(body)
+        return whole(status, body)
+
+    monkeypatch.setattr(handlers, "_looks_like_special_case_error", look)
+    parse_pages_once(events)
+    assert events.status(PLAIN) == 200
+    assert parsed_bodies == []
+    assert (events.status(error), events.status(""), events.status(PLAIN[:30])) == (500, 200, 500)
+    assert events.status("<CopyObjectResult/>", "CopyObject") == 200
+    assert events.status(error, "CopyObject") == 500
+    assert len(parsed_bodies) == 5
