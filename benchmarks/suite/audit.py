@@ -17,8 +17,8 @@ from blizzard.prices.price_list import read_prices
 SIZES = (10_000, 100_000, 1_000_000)
 MIB = (1 << 20) / 1e6
 NOTE = (
-    "A data file has ten thousand rows, those of a thousand objects. The ledger has all of them. The S3 is the stand-in, "
-    "which works on the same cores. Memory is the sum of all processes of the audit; pages that they share count for "
+    "A data file has ten thousand rows, those of a thousand objects. The ledger has all of them. The S3 is the "
+    "stand-in, on the same cores. Memory is the sum of all processes of the audit; pages that they share count for "
     "each of them."
 )
 PRICED = (
