@@ -77,7 +77,7 @@ class Lives:
     def __post_init__(self) -> None:
         before = copy_of(self.source) or Checkpoint(self.source.identity.pipeline, self.source.identity.source)
         self._announced = read_announced(self.source, before)
-        self.snapshot = read_snapshot(self.source)
+        self.snapshot = read_snapshot(self.source, tail_commits=1)
         self._reach = self._reach_of()
         identity = self.source.identity
         self._letters = DeadLetters(self.source.state, identity.state_prefix, identity.source_id)

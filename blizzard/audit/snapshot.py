@@ -26,12 +26,13 @@ class Snapshot:
     problem: str | None = None
 
 
-def read_snapshot(source: AuditedSource) -> Snapshot:
-    """Of the table's newest version. Raises UnreadableState if its checkpoint cannot be had from anywhere."""
+def read_snapshot(source: AuditedSource, tail_commits: int = TAIL_COMMITS) -> Snapshot:
+    """Of the table's newest version. `tail_commits`: how many are read at least, and searched for restores. Raises
+    UnreadableState if its checkpoint cannot be had from anywhere."""
     log, identity = DeltaLogTail(source.state), source.identity
     nothing = Checkpoint(pipeline=identity.pipeline, source=identity.source)
     try:
-        tail = [*log.commits(TAIL_COMMITS)]
+        tail = [*log.commits(tail_commits)]
         version = tail[0].version if tail else log.newest_version()
     except BucketMissing:
         tail, version = [], None

@@ -92,7 +92,9 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> l
     if asked.globs and not wanted:
         return []
     lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
-    return CommitFinder(source).complete(islice(_kept(lives, asked, show), asked.limit or None))
+    return CommitFinder(source, lives.snapshot.checkpoint).complete(
+        islice(_kept(lives, asked, show), asked.limit or None)
+    )
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from blizzard.cli.letter_groups import LetterGroup, LetterGroups
-from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.options import AsJson, File, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.selection import matching, selected
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -19,7 +19,7 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.errors import BucketMissing
 from blizzard.log import one_line
-from blizzard.state.dead_letters import DeadLetters, Stage
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.settled_letters import SettledLetters
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.open import open_store
@@ -60,17 +60,11 @@ def command(
     *,
     pipeline: Pipelines = None,
     source: Sources = None,
-    path: Annotated[
-        list[str] | None, typer.Option(help="Only files that match this pattern; may be given more than once.")
-    ] = None,
-    stage: Annotated[
-        list[Stage] | None, typer.Option(help="Only what failed at this stage; may be given more than once.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="Only letters whose error has this text.", metavar="TEXT")] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only letters written since: a date, a time, or an age such as 12h.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only letters written until then.")] = None,
+    path: Paths = None,
+    stage: Stages = None,
+    reason: Reason = None,
+    since: Since = None,
+    until: Until = None,
     details: Annotated[bool, typer.Option("--details", help="Show the letters, too, with the raw records.")] = False,
     with_settled: Annotated[
         bool, typer.Option("--settled", help="Count and show settled letters, too: what is in the table by now.")

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from blizzard.state.dead_letters import Stage
+
 File = Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")]
 Pipelines = Annotated[
     list[str] | None,
@@ -12,4 +14,18 @@ Pipelines = Annotated[
 Sources = Annotated[
     list[str] | None, typer.Option("--source", help="Only this source; may be given more than once.", metavar="NAME")
 ]
+Paths = Annotated[
+    list[str] | None,
+    typer.Option("--path", help="Only files that match this pattern; may be given more than once."),
+]
+Stages = Annotated[
+    list[Stage] | None,
+    typer.Option("--stage", help="Only what failed at this stage; may be given more than once."),
+]
+Reason = Annotated[str | None, typer.Option("--reason", help="Only letters whose error has this text.", metavar="TEXT")]
+Since = Annotated[
+    str | None,
+    typer.Option("--since", help="Only letters written since: a date, a time, or an age such as 12h."),
+]
+Until = Annotated[str | None, typer.Option("--until", help="Only letters written until then.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

@@ -6,14 +6,23 @@ from typing import Annotated, Any
 
 import typer
 
-from blizzard.cli.options import AsJson, File, Pipelines, Sources
+from blizzard.cli.options import AsJson, File, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.repair import DryRun, EngineOption, JarsOption, carry_out
 from blizzard.cli.selection import matching, selected
 from blizzard.cli.times import point_in_time
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
-from blizzard.state.dead_letters import Stage
+
+Records = Annotated[
+    Path | None,
+    typer.Option(
+        "--records",
+        help="Repaired records, a JSON object in each line with path, row and record, to take the place of refused "
+        "ones.",
+        metavar="FILE",
+    ),
+]
 
 
 def command(
@@ -21,25 +30,12 @@ def command(
     *,
     pipeline: Pipelines = None,
     source: Sources = None,
-    stage: Annotated[
-        list[Stage] | None, typer.Option(help="Only what failed at this stage; may be given more than once.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="Only letters whose error has this text.", metavar="TEXT")] = None,
-    path: Annotated[
-        list[str] | None, typer.Option(help="Only files that match this pattern; may be given more than once.")
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(help="Only letters written since: a date, a time, or an age such as 12h.")
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Only letters written until then.")] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(
-            help="Repaired records, a JSON object in each line with path, row and record, to take the place of refused "
-            "ones.",
-            metavar="FILE",
-        ),
-    ] = None,
+    stage: Stages = None,
+    reason: Reason = None,
+    path: Paths = None,
+    since: Since = None,
+    until: Until = None,
+    records: Records = None,
     dry_run: DryRun = False,
     engine: EngineOption = None,
     jars: JarsOption = None,

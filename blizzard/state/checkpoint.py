@@ -68,6 +68,8 @@ class Checkpoint:
     receipt: str | None = None
     ledger: tuple[RunRef, ...] = ()
     """The runs of the ledger, ascending. Commits after the last of them are in receipts only."""
+    history: str | None = None
+    """The index of the packs that have what older receipts say. Only for questions."""
     schema_change: str | None = None
     """The record of the newest change of the table's schema that a commit of this source has made."""
     files: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -126,6 +128,7 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
         "before_ledger_ts": checkpoint.before_ledger_ts,
         "receipt": checkpoint.receipt,
         "ledger": [encode_ref(ref) for ref in checkpoint.ledger],
+        "history": checkpoint.history,
         "schema_change": checkpoint.schema_change,
         "source_state": lists["source_state"],
         "removed_files": lists["removed_files"],
@@ -134,8 +137,9 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
     if not checkpoint.bases:
         for name in _ONLY_WITH_BASES:
             del document[name]
-    if checkpoint.schema_change is None:
-        del document["schema_change"]
+    for name in ("history", "schema_change"):
+        if document[name] is None:
+            del document[name]
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -258,6 +262,7 @@ def _decode_current(document: dict[str, Any], pipeline: str, source: str) -> Che
         before_ledger_ts=json_fields.optional_number(document.get("before_ledger_ts")),
         receipt=json_fields.optional_text(document.get("receipt")),
         ledger=tuple(decode_ref(ref) for ref in json_fields.array(document.get("ledger", []))),
+        history=json_fields.optional_text(document.get("history")),
         schema_change=json_fields.optional_text(document.get("schema_change")),
         files=MappingProxyType(base.decode_files(document["source_state"])),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
@@ -51,29 +51,15 @@ def repair_files(
     log: Log,
 ) -> Repair:
     """As `ingest_files`. `given_reader`: of records that are given as JSON texts."""
+    common: dict[str, Any] = {"table": table, "clock": clock, "watch": watch, "new_id": new_id, "log": log}
     source = RepairSource(
         identity,
         settings,
         work=work,
         given_reader=given_reader,
-        table=table,
         reader=reader,
         state=state,
         files=files,
-        clock=clock,
-        watch=watch,
-        new_id=new_id,
-        log=log,
+        **common,
     )
-    ingest = Ingest(
-        identity,
-        settings,
-        source=source,
-        table=table,
-        clock=clock,
-        watch=watch,
-        new_id=new_id,
-        sleep=sleep,
-        log=log,
-    )
-    return Repair(ingest, source)
+    return Repair(Ingest(identity, settings, source=source, sleep=sleep, **common), source)

@@ -3,8 +3,9 @@
 import sys
 
 import spark_job.main
+import spark_job.start
 from tests.proof.kill.job import attached
 
 if __name__ == "__main__":
-    spark_job.main.lazy_session = attached
+    spark_job.start.lazy_session = attached
     sys.exit(spark_job.main.main())

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blizzard.errors import UnreadableState
+from blizzard.history.packer import HistorySettings
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.merge import LedgerSettings
 from blizzard.ledger.settled_files import SettledFiles
@@ -37,6 +38,7 @@ from tests.unit.watched_calls import Calls, Clock, WatchedStore
 DAY_SECS = 1000.0
 IN_ONE_THREAD = LedgerSettings(in_background=False, parallel_reads=1)
 """So that each call of a store has its place in the order of all calls."""
+PACKED_IN_ONE_THREAD = HistorySettings(in_background=False, parallel_reads=1)
 
 
 class Days:
@@ -88,6 +90,7 @@ def settings(
         max_backoff_secs=max_backoff_secs,
         ledger=ledger or IN_ONE_THREAD,
         bases=bases or BaseSettings(),
+        history=PACKED_IN_ONE_THREAD,
     )
 
 

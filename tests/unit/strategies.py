@@ -90,6 +90,7 @@ checkpoints = st.builds(
     closed_through=st.none() | any_text,
     late_swept_ts=st.none() | moments,
     receipt=st.none() | any_text,
+    history=st.none() | any_text,
     files=st.dictionaries(any_path, read_states, max_size=4).map(MappingProxyType),
     last_update_ts=moments,
 )

@@ -9,6 +9,8 @@ from pyspark.sql.types import StructType
 
 from blizzard.dispatch.run_records import decode as decode_run
 from blizzard.dispatch.run_records import encode as encode_run
+from blizzard.history.pack_file import SCHEMA
+from blizzard.history.packs import digest_of, get_packs, history_folder, put_packs
 from blizzard.manifest.segment_codec import decode_segment, encode_segment
 from blizzard.manifest.segments import SegmentRef
 from blizzard.state import base
@@ -65,6 +67,15 @@ def rewritten_receipt(body: str) -> str:
     return gzip.decompress(store.get(f"state/receipts/{name}")).decode()
 
 
+def rewritten_history(body: str) -> str:
+    store, shown = MemoryStore(lambda: 0.0), SourceIdentity("orders", "shop", "state")
+    data = gzip.compress(body.encode())
+    name = f"{0:020d}-{digest_of(data)}.json.gz"
+    store.put(history_folder(shown) + name, data)
+    again = put_packs(store, shown, get_packs(store, shown, name))
+    return gzip.decompress(store.get(history_folder(shown) + again)).decode()
+
+
 def rewritten_sweep(body: str) -> str:
     store, shown = MemoryStore(lambda: 0.0), SourceIdentity("orders", "shop", "state")
     store.put(shown.report_key, body.encode())
@@ -112,6 +123,7 @@ REWRITTEN: dict[str, Callable[[str], str]] = {
     "checkpoint": rewritten_checkpoint,
     "base": rewritten_base,
     "receipt": rewritten_receipt,
+    "history": rewritten_history,
     "sweep": rewritten_sweep,
     "dead letter": rewritten_dead_letter,
     "run": rewritten_run,
@@ -138,6 +150,10 @@ def test_every_field_of_a_segment_and_of_the_checkpoint_is_explained() -> None:
     checkpoint = {name for fence in fences("json", kind="checkpoint") for name in json.loads(fence.body)}
     explained = words(section("docs/storage-formats.md", "## The checkpoint"))
     assert checkpoint - {"schema_version", "pipeline", "source", "last_update_ts", "source_state"} <= explained
+
+
+def test_every_column_of_a_pack_is_explained() -> None:
+    assert {*SCHEMA.names} <= words(section("docs/storage-formats.md", "## The packed history"))
 
 
 def test_every_stage_of_a_dead_letter_is_explained() -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from blizzard.history.packer import HistorySettings
 from blizzard.ledger.merge import LedgerSettings
 from blizzard.state.batch import BatchRules
 from blizzard.state.checkpoint_codec import BaseSettings
@@ -19,5 +20,6 @@ class FileSettings(LoopSettings):
     """Fewer denied files are not a systemic failure. 2 on a local disk, where one file may belong to another user."""
     ledger: LedgerSettings = field(default_factory=LedgerSettings)
     bases: BaseSettings = field(default_factory=BaseSettings)
+    history: HistorySettings = field(default_factory=HistorySettings)
     segments_ahead: int = 0
     """Segments of the manifest that are prefetched when a batch takes many."""

@@ -104,24 +104,8 @@ class SideOutputs:
         """`base`: the checkpoint before the commit."""
         self._log_fields(unknown_fields, misfits)
         now_ts = self._clock()
-        event_ts = {file.path: file.event_ts for file in files}
-        begun = {file.path: file.found_by for file in files if not file.skip_records and repair is None}
-        lines = [
-            ReceiptLine(
-                path=o.path,
-                etag=o.etag,
-                size=o.size,
-                rows=0 if o.error is not None else o.rows,
-                dead_records=o.dead_records,
-                event_ts=event_ts.get(o.path, 0.0),
-                error=o.error,
-                finished=o.finished or o.error is not None,
-                begins=o.path in begun,
-                found_by=str(begun[o.path]) if o.path in begun else None,
-                repair=repair,
-            )
-            for o in outcomes
-        ]
+        planned = {file.path: file for file in files}
+        lines = [_line_of(outcome, planned.get(outcome.path), repair) for outcome in outcomes]
         with self._watch.part("receipt"):
             receipt = self._receipts.put(
                 sequence=base.sequence + 1,
@@ -168,3 +152,20 @@ class SideOutputs:
             self._has_bases = bool(checkpoint.bases)
         except BlizzardError as error:
             self._log("publish_failed", source=self._identity.source_id, error=str(error))
+
+
+def _line_of(outcome: Outcome, file: PlannedFile | None, repair: Repair | None) -> ReceiptLine:
+    begins = file is not None and not file.skip_records and repair is None
+    return ReceiptLine(
+        path=outcome.path,
+        etag=outcome.etag,
+        size=outcome.size,
+        rows=0 if outcome.error is not None else outcome.rows,
+        dead_records=outcome.dead_records,
+        event_ts=0.0 if file is None else file.event_ts,
+        error=outcome.error,
+        finished=outcome.finished or outcome.error is not None,
+        begins=begins,
+        found_by=str(file.found_by) if file is not None and begins else None,
+        repair=repair,
+    )

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from blizzard.errors import UnreadableState
+from blizzard.history.keeper import HistoryKeeper
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
 from blizzard.manifest.pending_manifest import Manifest
@@ -129,13 +131,14 @@ class FileSource:
         self._settings = settings
         self._table = table
         self._reader = reader
-        self._state = state
-        self._files = files
+        self._state, self._files = state, files
         self._clock, self._watch, self._log = clock, watch, log
         self._unreadable_segments: set[str] = set()
         self._manifest = Manifest(state, identity.state_prefix, identity.source_id, prefetch=settings.segments_ahead)
         dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._ledger = _ledger(identity, settings, table, state, clock, new_id, log)
+        commits = partial(table.commits, WHOLE_LOG)
+        self._history = HistoryKeeper(state, identity, commits, clock=clock, log=log, settings=settings.history)
         self._suspects = Suspects(ledger=self._ledger, files=files, dead_letters=dead_letters, clock=clock)
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
         self._outputs = SideOutputs(
@@ -156,6 +159,7 @@ class FileSource:
     def recover(self) -> Recovered[Checkpoint]:
         self._outputs.forget()
         self._ledger.forget()
+        self._history.forget()
         self._evolution.forget()
         rules = self._settings.rules
         return recover(
@@ -222,6 +226,7 @@ class FileSource:
 
     def start(self, plan: FilePlan) -> FilePlan:
         """The plan with the etags that files in progress are expected to have."""
+        self._history.begin(plan.base)
         if plan.overwritten:
             return plan
         with self._watch.part("suspects"):
@@ -271,17 +276,17 @@ class FileSource:
     # -- what is settled
 
     def is_busy(self) -> bool:
-        return self._ledger.is_merging_runs()
+        return self._ledger.is_merging_runs() or self._history.is_packing()
 
     def owes_commit(self, checkpoint: Checkpoint) -> bool:
-        return self._ledger.owes_commit(checkpoint)
+        return self._ledger.owes_commit(checkpoint) or self._history.owes_commit(checkpoint)
 
     def skip(self, plan: FilePlan) -> Checkpoint:
         return next_checkpoint(plan.batch, {})
 
     def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
         if plan.schema_change is not None:
-            return self._outputs.write_base(replace(plan.base, ledger=self._ledger.refs(plan.base)))
+            return self._outputs.write_base(self._with_derived(plan.base, plan.base))
         settled = next_checkpoint(plan.batch, records_read(batch.outcomes if batch else ()))
         rules = self._settings.sweep_rules
         is_due = settled.sequence % FORGET_EVERY_COMMITS == FORGET_EVERY_COMMITS - 1
@@ -289,7 +294,11 @@ class FileSource:
             partitions = self._ledger.partitions(plan.base)
             active = {split_path(file.path)[0] for file in plan.files}
             settled = without_quiet_partitions(settled, partitions, active, rules, self._clock())
-        return self._outputs.write_base(replace(settled, ledger=self._ledger.refs(plan.base)))
+        return self._outputs.write_base(self._with_derived(settled, plan.base))
+
+    def _with_derived(self, settled: Checkpoint, base: Checkpoint) -> Checkpoint:
+        """With what is named by the commit after `base`, and derived from receipts."""
+        return replace(settled, ledger=self._ledger.refs(base), history=self._history.ref(base))
 
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         outcomes = batch.outcomes if batch else ()

@@ -11,6 +11,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import spark_job.main
+import spark_job.repair.main
+import spark_job.start
 from blizzard.log import Log
 from tests.proof.kill import steps as kill_steps
 from tests.proof.kill import variants as kill_variants
@@ -62,19 +64,21 @@ def run_job(
     jvm: int,
     seed: str,
     variant: str,
+    request: str = "",
     *,
     small_ledger: bool = True,
 ) -> int:
-    """`step`: one of kill_steps; empty: no kill. `whom`: what is killed there. `jvm`: the process group of the running
-    JVM; 0: the job starts its own. `small_ledger`: not for what is broken on purpose: a ledger that is merged all the
-    time finds some of these faults in the table, and mends them."""
+    """`request`: of an operator, who has files replaced; empty: a job with `words` runs. `step`: one of kill_steps;
+    empty: no kill. `whom`: what is killed there. `jvm`: the process group of the running JVM; 0: the job starts its
+    own. `small_ledger`: not for what is broken on purpose: a ledger that is merged all the time finds some of these
+    faults in the table, and mends them."""
     group = {Whom.JOB: 0, Whom.JVM: jvm}.get(Whom(whom), os.getpgid(0))
     trap = os.environ.get(TRAP, "")
     point = kill_steps.KillPoint(nth=nth, group=group, trap=trap, seed=seed, whom=Whom(whom))
     if small_ledger and not variant:
         keep_ledger_small(random.Random(f"ledger {seed}"))
-    spark_job.main.lazy_session = _telling(point, attached if jvm else spark_job.main.lazy_session)
+    spark_job.start.lazy_session = _telling(point, attached if jvm else spark_job.start.lazy_session)
     kill_steps.prepare(step, point)
     if variant:  # around the steps: what is one step to the product may be two to what is broken
         kill_variants.VARIANTS[variant]()
-    return spark_job.main.main([*words])
+    return spark_job.repair.main.main(request) if request else spark_job.main.main([*words])

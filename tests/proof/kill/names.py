@@ -34,12 +34,29 @@ JOBS_OF = {"spark": "jobs that commit with Spark", "auto": "jobs that commit wit
 """Counts, by engine."""
 DAMAGED, DAMAGED_SHARE = "times that the ledger was damaged", 0.08
 """Count, and share of the jobs before which its runs are damaged."""
+REPLACING = frozenset(
+    {
+        "before the read",
+        "after the read",
+        "before the receipt",
+        "before the commit",
+        "in the commit",
+        "after the commit and before its answer",
+        "before the copy",
+        "in recovery",
+        BETWEEN_CALLS,
+        LOST_ANSWER,
+    }
+)
+"""Steps that an operator comes to who has files replaced."""
 GAVE_UP = frozenset({"source_failed", "spark_lost"})
 """What a job has to say that lost its JVM and cannot go on."""
 MOST_CALLS = 60
 """Storage calls of one process, at most."""
 SPARK_STARTED = "spark_started"
 """Log event of a job that begins to use a JVM."""
+OPERATORS, OPERATORS_SHARE = "operators who had files replaced", 0.2
+"""Count, and share of the lives that may be one of an operator."""
 RANDOM_MOMENT = "at a random moment"
 """The campaign kills the process from outside."""
 

@@ -1,5 +1,6 @@
 """One table of the campaign `kill`, and the jobs that run on it one after the other, until each is killed."""
 
+import json
 import random
 import time
 from collections.abc import Sequence
@@ -23,7 +24,10 @@ from tests.proof.kill.names import (
     IN_THE_WRITE,
     JOBS_OF,
     LOST_ANSWER,
+    OPERATORS,
+    OPERATORS_SHARE,
     RANDOM_MOMENT,
+    REPLACING,
     SPARK_STARTED,
     Whom,
 )
@@ -70,7 +74,8 @@ class KilledTable:
         self.planned_kills: list[PlannedKill] = []
         """Since then."""
         folder.mkdir()
-        self._words = places.write_config(place, folder / "pipelines.yaml", {FOLDER: SETTINGS})
+        self._config = folder / "pipelines.yaml"
+        self._words = places.write_config(place, self._config, {FOLDER: SETTINGS})
 
     # -- kills
 
@@ -92,7 +97,7 @@ class KilledTable:
             self._run.counts[DAMAGED] += 1
             self._done.append(f"the ledger was damaged: {what}")
         self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
-        process = self._start(step, nth, rng, whom)
+        process = self._start(step, nth, rng, whom, self._request(step, whom, rng))
         jvm = process.pid if whom is Whom.OWN else self._stage.jvm().group
         if step == RANDOM_MOMENT:
             time.sleep(rng.uniform(0, OWN_JVM_RUN_SECS if whom is Whom.OWN else self._run_secs))
@@ -131,9 +136,21 @@ class KilledTable:
         self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
         kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
 
-    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom) -> ForkedProcess:
+    def _request(self, step: str, whom: Whom, rng: random.Random) -> str:
+        """What an operator asks for who lives instead of a job; empty: nobody does. It changes no row and no letter."""
+        small = self._landing.small
+        if self._run.variant or whom is not Whom.JOB or step not in REPLACING or not small:
+            return ""
+        if rng.random() >= OPERATORS_SHARE:
+            return ""
+        paths = rng.sample(small, min(len(small), rng.randint(1, 3)))
+        self._run.counts[OPERATORS] += 1
+        self._done.append(f"an operator replaces {', '.join(paths)}")
+        return json.dumps({"config": str(self._config), "sources": [SOURCE], "replace": True, "paths": paths})
+
+    def _start(self, step: str, nth: int, rng: random.Random, whom: Whom, request: str = "") -> ForkedProcess:
         engine = self._engine(step, whom, rng)
-        self._run.counts[JOBS_OF[engine]] += 1
+        self._run.counts[JOBS_OF[engine]] += not request
         words, environment, jvm = [*self._words, "--engine", engine], dict(self.place.environment), 0
         if whom is Whom.OWN:
             words = [*words, "--jars", str(CHECKOUT / "jars"), *_own_conf()]
@@ -153,6 +170,7 @@ class KilledTable:
             jvm=jvm,
             seed=str(rng.random()),
             variant=self._run.variant,
+            request=request,
         )
 
     def _engine(self, step: str, whom: Whom, rng: random.Random) -> str:

@@ -2,10 +2,11 @@
 letters. That a file may miss in the table is for what happened to it to say, not for the product."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tests.proof.kill_calls.operator import repaired
 from tests.unit.fakes import POISON, REFUSED, Row
 
 CHANGED = "it changed while in progress"
@@ -36,6 +37,11 @@ class Content:
         """The records that have to be rows, of those before number `end`."""
         numbered = enumerate(self.lines[:end])
         return Counter((self.path, n, self.etag, line) for n, line in numbered if not line.startswith(REFUSED))
+
+    def repaired(self) -> Counter[Record]:
+        """The rows that an operator may have made of refused records."""
+        numbered = enumerate(self.lines)
+        return Counter((self.path, n, self.etag, repaired(line)) for n, line in numbered if line.startswith(REFUSED))
 
     def dead(self, end: int | None = None) -> list[Dead]:
         """What has to have a letter, of the records before number `end`."""
@@ -92,7 +98,9 @@ class Account:
     more: list[Record] = field(default_factory=list)
     """In the table more often than in the file, or as it does not have them."""
     silent: list[Dead] = field(default_factory=list)
-    """Without a letter."""
+    """Without an open letter, and without a row."""
+    put_back: int = 0
+    """Refused records that are rows."""
 
 
 def changed(letter: Mapping[str, Any]) -> bool:
@@ -105,21 +113,24 @@ def dead_of(letter: Mapping[str, Any]) -> Dead:
 
 
 def account(
-    history: History, rows: Iterable[Row], letters: Iterable[Mapping[str, Any]], paths: Iterable[str]
+    history: History, rows: Iterable[Row], open_letters: Iterable[Mapping[str, Any]], paths: Iterable[str]
 ) -> Account:
-    """Of the files at `paths`, each record against each row and each letter of the same content."""
+    """Of the files at `paths`, each record against each row and each open letter of the same content. A refused one has
+    a letter, or an operator's row."""
     there: dict[str, Counter[Record]] = {}
     for row in rows:
         there.setdefault(row.path, Counter())[row.path, row.row, row.etag, row.value] += 1
-    dead = {*map(dead_of, letters)}
+    dead = {*map(dead_of, open_letters)}
     found = Account()
     for path in paths:
         newest, has = history.newest(path), there.get(path, Counter())
         wanted = newest.good()
         found.records += wanted.total()
         found.missing += [*(wanted - has)]
-        found.more += [*(has - wanted)]
-        found.silent += [one for one in newest.dead() if one not in dead]
+        found.more += [*(has - wanted - newest.repaired())]
+        put_back = {(path, row, newest.etag) for _, row, _, _ in has & newest.repaired()}
+        found.put_back += len(put_back)
+        found.silent += [one for one in newest.dead() if one not in dead and one not in put_back]
     return found
 
 
@@ -128,10 +139,13 @@ def strangers(history: History, rows: Iterable[Row]) -> list[str]:
     return sorted({row.path for row in rows}.difference(history.paths))
 
 
-def wrong_letters(history: History, letters: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Each is there once, and says what was wrong with a content that was there."""
+def wrong_letters(
+    history: History, letters: Iterable[Mapping[str, Any]], read_anew: Collection[str] = ()
+) -> Iterator[str]:
+    """Each is there once, and says what was wrong with a content that was there. Of a file that is read anew as a whole
+    the letters of its parts stay; an operator that dies before these are settled leaves them open."""
     letters = [*letters]
-    counted = Counter(map(dead_of, letters))
+    counted = Counter(dead_of(letter) for letter in letters if letter["path"] not in read_anew)
     if doubled := [one for one, times in counted.items() if times > 1]:
         yield f"letters that are there twice: {doubled[:5]}"
     if wrong := [letter for letter in letters if not history.accounts_for(letter)]:

@@ -10,9 +10,18 @@ from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof.breaks import MARKS_ALONE, NO_LOOK, NO_TXN, OLDER_STATE, TWO_RUNS
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.kill.fork_server import ForkServer
+from tests.proof.kill_calls.operator import NOT_LOOKED_UP, SETTLED_BEFORE
 from tests.proof.kill_calls.places import Places
 from tests.proof.kill_calls.processes import LEDGER_BREAKER
-from tests.proof.kill_calls.world import ACTORS, DAMAGED, OVERWRITTEN_IN_PART, SOMEBODY, World
+from tests.proof.kill_calls.world import (
+    ACTORS,
+    DAMAGED,
+    LETTERS_SETTLED,
+    OVERWRITTEN_IN_PART,
+    PUT_BACK,
+    SOMEBODY,
+    World,
+)
 from tests.proof.ledger.breaks import CLAIMS_MORE, FALSE_NEGATIVES, HALF_MERGED, OTHERS_RUN, SWAPPED_RECEIPT
 from tests.proof.ledger.damage import DAMAGES, name_of
 
@@ -38,6 +47,11 @@ VARIANTS = {
     FALSE_NEGATIVES: Fault("a file that the filter does not know is announced again, and ingested again", DOUBLED),
     OTHERS_RUN: Fault("files that the other table has not are ingested again", DOUBLED),
     HALF_MERGED: Fault("a file that the merge had not reached is ingested again", DOUBLED),
+    NOT_LOOKED_UP: Fault("a replay that died after its commit is repeated, and its records are there twice", DOUBLED),
+    SETTLED_BEFORE: Fault(
+        "a replay dies before its commit, and nothing shows any more that its records are missing",
+        r"silent \[\(|^collected, and after a job neither in the table nor dead-lettered",
+    ),
     SWAPPED_RECEIPT: Fault("files of the receipt whose place another one took are ingested again", DOUBLED),
 }
 
@@ -56,6 +70,8 @@ class KillCalls:
         *(f"{DAMAGED}: {name_of(does)}" for does in DAMAGES),
         OVERWRITTEN_IN_PART,
         "files overwritten while in progress",
+        PUT_BACK,
+        LETTERS_SETTLED,
     )
 
     def run(self, run: Run) -> None:

@@ -37,6 +37,7 @@ from tests.proof.breaks import (
     Overwriting,
     older_state_as_current,
 )
+from tests.proof.kill_calls.operator import operate
 from tests.proof.kill_calls.service import FileService
 from tests.proof.kill_calls.steps import SteppedStore, Steps
 from tests.proof.kill_calls.table import FileDelta, Loading
@@ -63,6 +64,8 @@ POLICY = FailurePolicy(max_failures=1_000_000, backoff_secs=0.0, max_backoff_sec
 ON_S3 = "s3://"
 LEDGER_BREAKER = "somebody at the ledger"
 """Who deletes, tears and swaps its parts."""
+OPERATOR = "operator"
+"""Who replays and replaces."""
 LEDGER_EVENTS = frozenset({"ledger_run_written", "ledger_rebuilding", "ledger_run_unreadable", "ledger_merge_failed"})
 BROKEN = {MARKS_ALONE: MarksAlone, UNCONDITIONAL_PUT: Overwriting}
 """Storage of the manifest, by variant."""
@@ -121,10 +124,17 @@ def run_process(
         _dispatch(state, FileService(folders.service, steps, variant))
     else:
         answers = random.Random(seed) if nth or not pause_secs else None
-        files = random.Random(f"{seed}, files").choice(BATCH_FILES)
-        _ingest(landing, state, FileDelta(folders.delta, steps, answers, variant), variant, files)
+        _write_rows(who, landing, state, FileDelta(folders.delta, steps, answers, variant), variant, seed)
     print(json.dumps({"event": "ended", "calls": steps.count, "names": sorted(steps.names)}), flush=True)
     return 0
+
+
+def _write_rows(who: str, landing: ObjectStore, state: ObjectStore, delta: FileDelta, variant: str, seed: str) -> None:
+    if who == OPERATOR:
+        rng = random.Random(f"{seed}, operator")
+        operate(IDENTITY, SETTINGS, landing, state, delta, rng, variant, new_id=_new_id, log=_say_commits)
+        return
+    _ingest(landing, state, delta, variant, random.Random(f"{seed}, files").choice(BATCH_FILES))
 
 
 def _new_id() -> str:

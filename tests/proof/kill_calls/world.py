@@ -10,20 +10,22 @@ from typing import Any
 
 from blizzard.dispatch.service import RunStatus
 from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.settled_letters import SettledLetters
 from infra.local.processes.server_process import REGION, LocalAws
 from tests.proof import file_names
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill.fork_server import KILLED, ForkedProcess, ForkServer
 from tests.proof.kill_calls.account import Account, History, account, changed, strangers, wrong_letters
 from tests.proof.kill_calls.messages import event_of, file_of
+from tests.proof.kill_calls.operator import READ_ANEW
 from tests.proof.kill_calls.places import Places
-from tests.proof.kill_calls.processes import IDENTITY, LEDGER_BREAKER, ON_S3, SETTINGS, Folders
+from tests.proof.kill_calls.processes import IDENTITY, LEDGER_BREAKER, ON_S3, OPERATOR, SETTINGS, Folders
 from tests.proof.kill_calls.service import STARTED, active_runs, end_run
 from tests.proof.kill_calls.table import WRITTEN, FileDelta
 from tests.proof.ledger.breaks import SHOWN_BY
 from tests.unit.fakes import POISON, REFUSED
 
-ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job")
+ACTORS = ("collector", "sweeper", "late sweeper", "dispatcher", "job", OPERATOR)
 SOMEBODY = "somebody"
 """Who deletes the pending manifest."""
 SHARE_OF_OTHERS, SHARE_OF_THE_SHOWING, SHARE_OF_SOMEBODY = 0.12, 0.3, 0.4
@@ -35,9 +37,10 @@ LEDGER_LOSSES = {
 }
 """Counts by event."""
 DAMAGED = "times that the ledger was damaged"
-DECISIVE = {"job": WRITTEN, "dispatcher": STARTED}
+DECISIVE = {"job": WRITTEN, "dispatcher": STARTED, OPERATOR: WRITTEN}
 """The call before or after which a death matters most, so that many die there."""
 MOST_AT_THE_END = 20
+PUT_BACK, LETTERS_SETTLED = "records that an operator put back", "most letters of a table that are settled"
 OVERWRITTEN_IN_PART = "files overwritten while a part of them was in the table"
 
 
@@ -70,6 +73,8 @@ class World:
     """Path and etag of files whose messages are gone from the queue."""
     calls: dict[str, tuple[int, int]] = field(default_factory=dict)
     """By kind of process: the number of calls of the last completed one, and the most of any."""
+    read_anew: set[str] = field(default_factory=set)
+    """Paths of files that an operator may have read as a whole, once more."""
     died: str = ""
     """Kind of the last process, if it was killed."""
 
@@ -210,6 +215,8 @@ class World:
                 receipt = event["receipt"]
             elif event["event"] == "batch_committed":
                 self.promised.add(receipt)
+            elif event["event"] == READ_ANEW:
+                self.read_anew.update(event["paths"])
             elif event["event"] == "damaged":
                 self._damaged(event["how"])
             elif event["event"] == "ledger_run_written":
@@ -258,7 +265,14 @@ class World:
         return [*DeadLetters(self.folders.state, IDENTITY.state_prefix, IDENTITY.source_id).letters()]
 
     def _account(self, delta: FileDelta, paths: Iterable[str]) -> Account:
-        return account(self.history, delta.rows, self._letters(), paths)
+        settled = SettledLetters(self.folders.state, IDENTITY.state_prefix).read()
+        if settled.unreadable:
+            self.fail(f"marks of settled letters cannot be read: {settled.unreadable[:3]}")
+        letters = self._letters()
+        self.run.counts[LETTERS_SETTLED] = max(
+            self.run.counts[LETTERS_SETTLED], sum(settled.of(letter) is not None for letter in letters)
+        )
+        return account(self.history, delta.rows, [each for each in letters if settled.of(each) is None], paths)
 
     def _drain(self) -> None:
         for _ in range(MOST_AT_THE_END):
@@ -279,11 +293,12 @@ class World:
         self.changed |= overwritten
         self.run.counts["records"] += max(0, found.records - self.compared)
         self.compared = max(found.records, self.compared)
+        self.run.counts[PUT_BACK] = max(self.run.counts[PUT_BACK], found.put_back)
         if found.missing or found.more or found.silent:
             self.fail(f"missing {found.missing[:5]}, doubled or unexpected {found.more[:5]}, silent {found.silent[:5]}")
         if unknown := strangers(self.history, delta.rows):
             self.fail(f"rows of files that never were: {unknown[:5]}")
-        if wrong := [*wrong_letters(self.history, letters)]:
+        if wrong := [*wrong_letters(self.history, letters, self.read_anew)]:
             self.fail("; ".join(wrong))
 
     def _check_log(self, delta: FileDelta) -> None:

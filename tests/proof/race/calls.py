@@ -10,8 +10,9 @@ from blizzard.dispatch.service import RunStatus
 from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED, UNCONDITIONAL_PUT
 from tests.proof.campaign import Fault, Run
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
-from tests.proof.kill_calls.processes import LEDGER_BREAKER
-from tests.proof.kill_calls.world import World
+from tests.proof.kill_calls.operator import NOT_LOOKED_UP
+from tests.proof.kill_calls.processes import LEDGER_BREAKER, OPERATOR
+from tests.proof.kill_calls.world import LETTERS_SETTLED, PUT_BACK, World
 from tests.proof.ledger.breaks import LOST_MERGED
 
 TURNS = 6
@@ -37,6 +38,7 @@ VARIANTS = {
         "of two writers of the same segment the first one's entries are gone",
         r"^collected, and after a job neither in the table nor dead-lettered",
     ),
+    NOT_LOOKED_UP: Fault("two operators put the same record back", r"^doubled: \["),
     LOST_MERGED: Fault(
         "the run has files of the job that lost, which are not in the table, and lacks those of the other job",
         r"^collected, and after a job neither in the table nor dead-lettered|^missing \[\(|^doubled: \[",
@@ -54,7 +56,8 @@ class _World(World):
         # Sweeps would make good at once what collectors do to each other.
         racers = COLLECTORS + (SWEEPERS if self.raced and self.rng.random() < 0.5 else ())
         breakers = [LEDGER_BREAKER] * (self.rng.random() < SHARE_OF_DAMAGES)
-        who = [*racers, *["job"] * self.rng.randint(2, 4), *breakers]
+        operators = [OPERATOR] * self.rng.choice([0, 1, 2])
+        who = [*racers, *["job"] * self.rng.randint(2, 4), *operators, *breakers]
         self.rng.shuffle(who)
         told = {number: self._received() for number, name in enumerate(who) if name == "collector"}
         begin_ts = time.time() + START_SECS * len(who)
@@ -93,7 +96,7 @@ class RaceCalls:
     name = "race-calls"
     about = "collectors, sweepers, dispatchers and jobs at once on one manifest and one table"
     variants = VARIANTS
-    wanted = (TWO_MERGERS,)
+    wanted = (TWO_MERGERS, PUT_BACK, LETTERS_SETTLED)
 
     def run(self, run: Run) -> None:
         with ForkServer(run.folder / "processes", ["tests.proof.kill_calls.processes"]) as fork_server:

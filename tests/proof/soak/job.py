@@ -11,6 +11,7 @@ from typing import Any
 from pyspark import SparkContext
 
 import spark_job.main
+import spark_job.start
 from blizzard.ledger import merge
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.manifest.pending_manifest import Manifest
@@ -54,7 +55,7 @@ def days_since(epoch_ts: float, now_ts: float, day_secs: float) -> float:
 
 def run_job(words: Sequence[str], variant: str, epoch_ts: float, day_secs: float) -> int:
     """`day_secs`: duration of a simulated day of the dated folders."""
-    spark_job.main.lazy_session = attached
+    spark_job.start.lazy_session = attached
     wiring.POLL_SECS = wiring.LOCAL_POLL_SECS = IDLE_SECS
     keep_ledger_small(random.Random(epoch_ts), bases=False)  # the state is read, and measured
     _let_days_pass(epoch_ts, day_secs)

@@ -1,0 +1,101 @@
+"""An operator who puts repaired records back, and replaces files, while everything else goes on."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from blizzard.ledger.merge import LedgerSettings
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.base import ObjectStore
+from spark_job.loop.files.settings import FileSettings
+from spark_job.ports.stopwatch import Stopwatch
+from spark_job.repair.repair_files import repair_files
+from spark_job.repair.source import RepairSource
+from spark_job.repair.wishes import stored_letters
+from spark_job.repair.work import Item, Kind, Work
+from tests.proof.kill_calls.table import FileDelta, Loading
+from tests.unit.fakes import REFUSED, MemoryReader, MemoryTable
+
+NOT_LOOKED_UP = "a replay does not look up which of its records the table has"
+SETTLED_BEFORE = "letters are settled before the commit that has their records"
+READ_ANEW = "read anew"
+"""The event that says which files an operator may have read as a whole."""
+SHARE_OF_REPLAYS = 0.7
+MOST_REPLACED = 3
+
+
+def repaired(value: str) -> str:
+    """What an operator makes of a refused record."""
+    return value.removeprefix(REFUSED)
+
+
+def operate(
+    identity: SourceIdentity,
+    settings: FileSettings,
+    landing: ObjectStore,
+    state: ObjectStore,
+    delta: FileDelta,
+    rng: random.Random,
+    variant: str,
+    **more: Any,
+) -> None:
+    """`more`: `new_id` and `log`."""
+    calls = Loading(delta)
+    letters = DeadLetters(state, identity.state_prefix, identity.source_id)
+    reader = MemoryReader(landing, letters, identity.source_id, time.time, calls)  # type: ignore[arg-type]
+    table = MemoryTable(delta, identity, calls)
+    if variant == NOT_LOOKED_UP:
+        table.rows_present = lambda wanted: {}  # type: ignore[method-assign]
+    if variant == SETTLED_BEFORE:
+        _settle_before()
+    replays = rng.random() < SHARE_OF_REPLAYS
+    items = [*(_to_replay(state, identity) if replays else _to_replace(landing, rng))]
+    print(json.dumps({"event": READ_ANEW, "paths": [item.path for item in items if not item.given]}), flush=True)
+    repair_files(
+        identity,
+        replace(settings, rules=replace(settings.rules, interval_files=rng.randint(1, 4)), ledger=LedgerSettings()),
+        work=Work(items),
+        table=table,
+        reader=reader,
+        given_reader=reader,
+        state=state,
+        files=landing,
+        clock=time.time,
+        watch=Stopwatch(time.monotonic),
+        sleep=lambda secs: time.sleep(min(secs, 0.001)),
+        **more,
+    ).run()
+
+
+def _to_replay(state: ObjectStore, identity: SourceIdentity) -> Iterator[Item]:
+    """All open letters: repaired records, and whole files as they are."""
+    texts: dict[tuple[str, str], dict[int, str]] = {}
+    for letter, settlement in stored_letters(state, identity.state_prefix, identity.source_id, []):
+        if settlement is None and letter.get("row") is not None:
+            texts.setdefault((letter["path"], letter["etag"]), {})[letter["row"]] = repaired(letter["raw"])
+        elif settlement is None:
+            yield Item(Kind.FILE, letter["path"], letter["etag"])
+    for (path, etag), given in texts.items():
+        yield Item(Kind.GIVEN, path, etag, tuple(sorted(given)), given)
+
+
+def _to_replace(landing: ObjectStore, rng: random.Random) -> Iterator[Item]:
+    paths = [info.key for info in landing.list()]
+    for path in rng.sample(paths, min(len(paths), rng.randint(1, MOST_REPLACED))):
+        yield Item(Kind.REPLACE, path)
+
+
+def _settle_before() -> None:
+    whole = RepairSource.record
+
+    def record(source: RepairSource, plan: Any, batch: Any) -> Any:
+        found = whole(source, plan, batch)
+        if source._waiting is not None:
+            source._settle(source._waiting[1].results, time.time(), (None, None))
+        return found
+
+    RepairSource.record = record  # type: ignore[method-assign]
