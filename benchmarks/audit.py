@@ -1,7 +1,8 @@
 """`python -m benchmarks.audit [FILES …]`: what `blizzard audit` takes for so many objects and their rows on S3.
 
 Each size is audited with `--json` in a process of its own, on the stand-in at 30 ms a request. Prints one JSON object a
-line: seconds, processor time of the audit and of the stand-in, and the peak of the memory of the audit's processes.
+line: seconds, processor time of the audit and of the stand-in, the peak of the memory of the audit's processes, the
+requests, and what S3 charges for these.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import resource
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -18,6 +20,7 @@ from typing import Any
 from benchmarks.audit_world import AuditWorld, make_world
 from benchmarks.s3_stand_in import stand_in
 from blizzard.environment import variables
+from blizzard.prices.price_list import PriceList, read_prices
 
 SIZES = (10_000, 100_000, 1_000_000)
 LATENCY_SECS = 0.03
@@ -62,7 +65,16 @@ def measure(world: AuditWorld, folder: Path, latency_secs: float) -> dict[str, A
             "cpu_secs": round(children_cpu_secs() - used, 1),
             "peak_mb": round(peak / 1e6),
             "server_cpu_secs": round(server.cpu_secs() - served, 1),
+            "requests": server.requests(),
+            "dollars": dollars(server.requests(), read_prices()),
         }
+
+
+def dollars(requests: Mapping[str, int], prices: PriceList) -> float:
+    """At the list prices of S3; DELETE is free."""
+    read = requests.get("GET", 0) + requests.get("HEAD", 0)
+    listed_or_written = requests.get("LIST", 0) + requests.get("PUT", 0)
+    return read * prices["s3_get"] + listed_or_written * prices["s3_put_or_list"]
 
 
 def children_cpu_secs() -> float:

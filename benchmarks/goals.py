@@ -103,6 +103,8 @@ GOALS = (
     Goal("plan", "mib", "memory of the process", "at most", 200.0, " MB"),
     Goal("collect", "secs", "3,000 events in one invocation", "at most", 1.0, " s"),
     Goal("collect", "mib", "memory of the process", "at most", 128.0, " MB"),
+    Goal("audit", "secs", "1,000,000 objects and their rows on S3", "at most", 60.0, " s"),
+    Goal("audit", "mib", "memory of all processes", "at most", 1024.0, " MiB"),
 )
 
 

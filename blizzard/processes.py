@@ -117,6 +117,7 @@ class _Child:
 
     def __init__(self) -> None:
         context = get_context("spawn")
+        self._call: Call | None = None
         self._ours, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), name="reading")
         resource_tracker.ensure_running()  # its start unblocks signals, so it must not come within the block
@@ -133,9 +134,12 @@ class _Child:
         return self._process.is_alive()
 
     def answer(self, call: Call, part: str) -> str:
-        """Raises what `call` raises, and ProcessEnded."""
+        """Raises what `call` raises, and ProcessEnded. A call travels once, before its first part."""
         try:
-            self._ours.send((call, part))
+            if call is not self._call:
+                self._ours.send(call)
+                self._call = call
+            self._ours.send(part)
             answer, failure = self._ours.recv()
             error = None if failure is None else self._received(failure)
         except (EOFError, ConnectionError) as broken:
@@ -187,11 +191,15 @@ def _serve(theirs: Connection) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    call: Call = str
     with suppress(EOFError, ConnectionError):
         while True:
-            call, part = theirs.recv()
+            received: Call | str = theirs.recv()
+            if not isinstance(received, str):
+                call = received
+                continue
             try:
-                answer = call(part)
+                answer = call(received)
             except Exception as error:  # noqa: BLE001 - raised in the job
                 _tell(error, theirs)
             else:

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.request import Request, urlopen
 
 from benchmarks.resource_monitor import cpu_secs
-from benchmarks.s3_stand_in.answers import ADOPT
+from benchmarks.s3_stand_in.answers import ADOPT, COUNTED
 from blizzard.storage.base import ObjectInfo
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,12 @@ class StandIn:
     def cpu_secs(self) -> float:
         """CPU seconds that it has used so far."""
         return cpu_secs(self.pid)
+
+    def requests(self) -> dict[str, int]:
+        """How many it has had so far: GET, HEAD, LIST, PUT (which AWS charges like COPY and POST), DELETE."""
+        with urlopen(f"{self.environment['AWS_ENDPOINT_URL']}/?{COUNTED}") as answer:
+            found: dict[str, int] = json.loads(answer.read())
+        return found
 
 
 def adopt(endpoint: str, bucket: str, keys: Sequence[str]) -> list[ObjectInfo]:

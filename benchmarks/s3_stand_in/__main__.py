@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.s3_stand_in import stand_in
-from benchmarks.s3_stand_in.answers import answer
+from benchmarks.s3_stand_in.answers import CountingAnswers
 from benchmarks.s3_stand_in.http import Connection
 from benchmarks.s3_stand_in.objects import Bucket
 
@@ -40,7 +40,7 @@ def main() -> None:
 
 async def _serve(buckets: dict[str, Bucket], latency_secs: float) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(partial(Connection, partial(answer, buckets), latency_secs), "127.0.0.1", 0)
+    server = await loop.create_server(partial(Connection, CountingAnswers(buckets), latency_secs), "127.0.0.1", 0)
     print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)
     sys.stdout.close()
     await server.serve_forever()

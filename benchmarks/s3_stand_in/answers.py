@@ -1,6 +1,8 @@
 """Requests of the S3 API and their responses."""
 
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,6 +17,8 @@ META = "x-amz-meta-"
 ADOPT = "stand-in-adopt"
 """Not of S3: the body lists keys of files that were put into the bucket's folder. The answer has size, etag and time of
 each."""
+COUNTED = "stand-in-counted"
+"""Not of S3 either: how many requests came, by what AWS charges for them."""
 PAGE = 1000
 
 
@@ -36,6 +40,26 @@ class Answer:
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
     length: int | None = None
+
+
+@dataclass(slots=True)
+class CountingAnswers:
+    """Called with each request."""
+
+    buckets: Mapping[str, Bucket]
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, request: Request) -> Answer:
+        if request.target == f"/?{COUNTED}":
+            return Answer(200, json.dumps(self.counted).encode())
+        self.counted[kind_of(request)] += 1
+        return answer(self.buckets, request)
+
+
+def kind_of(request: Request) -> str:
+    if "list-type=2" in request.target:
+        return "LIST"
+    return "PUT" if request.method == "POST" else request.method
 
 
 def answer(buckets: Mapping[str, Bucket], request: Request) -> Answer:

@@ -24,6 +24,7 @@ BENCHMARKS = (
     "latency",
     "plan",
     "collect",
+    "audit",
 )
 _MODULES = {"big": "bulk", "small": "bulk"}
 

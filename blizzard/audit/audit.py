@@ -20,12 +20,13 @@ from blizzard.audit.gaps import Pieces, fill_gaps
 from blizzard.audit.listing import ListingPlan, ListRanges
 from blizzard.audit.ranges import RANGE_FILES, Ranges, numbers_of, ranges_of
 from blizzard.audit.reach import Fate
-from blizzard.audit.report import AuditReport, Notice, RowsAudit, SampleAudit, Tally, Verdict
+from blizzard.audit.report import AuditReport, Notice, RowsAudit, SampleAudit, Verdict
 from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Place, from_json, joined, share
+from blizzard.audit.spill import Place, from_json, joined
 from blizzard.audit.table_rows import CountDistinct, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
+from blizzard.audit.tally import Tally
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipts
@@ -93,7 +94,7 @@ class Audit:
         listed = self._list()
         announced = read_announced(self.source, before)
         self.snapshot = read_snapshot(self.source)
-        pieces = self._compare(listed, announced)
+        pieces = self._compare(listed, announced, before.sequence)
         look_again(self.tally, self.source, sequence_before=before.sequence)
         self._notices += notices.manifest_notices(announced, self.tally)
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
@@ -137,12 +138,12 @@ class Audit:
     # -- steps
 
     def _list(self) -> dict[int, list[Place]]:
-        plan = share(self.folder, "listing", ListingPlan(self.source, self._ranges))
+        plan = ListingPlan(self.source, self._ranges)
         parts = listing.parts_of(self._ranges)
         answers = self._map("listing objects", ListRanges(self.folder, plan), parts, "objects", 0)
         return joined(from_json(answer["places"]) for answer in answers)
 
-    def _compare(self, listed: dict[int, list[Place]], announced: Announced) -> Pieces:
+    def _compare(self, listed: dict[int, list[Place]], announced: Announced, sequence_before: int) -> Pieces:
         lost_runs: set[str] = set()
         reports = read_reports_of(self.source)
         late = reports.late or reports.watermark
@@ -166,17 +167,17 @@ class Audit:
                 frozenset(lost_runs),
                 self.sample,
                 self.seed,
+                sequence_before,
             )
-            shared = share(self.folder, f"compare-{len(lost_runs)}", plan)
             numbers = [*numbers_of(self._ranges)]
-            answers = self._map("comparing", CompareRange(self.folder, shared), numbers, None, len(numbers))
+            answers = self._map("comparing", CompareRange(self.folder, plan), numbers, None, len(numbers))
             newly_lost = {answer["lost_run"] for answer in answers if "lost_run" in answer}
             if not newly_lost:
                 break
             lost_runs |= newly_lost
         for answer in answers:
             self.tally.add(answer)
-        count = CountDistinct(self.folder / "rows")
+        count = CountDistinct(rows_of)
         judge_suspects(self.tally, lambda parts: self.processes.map(count, parts))
         return pieces
 
@@ -185,11 +186,10 @@ class Audit:
         if self.snapshot.version is not None:
             self.active = active_files(self.source.table_uri, self.snapshot.version, self.source.s3)
         plan = rows_plan(self.source, self._ranges, self.active)
-        shared = share(self.folder, "rows", plan)
         if self.active.problem is not None:
             return plan, None
         answers = self._map(
-            "counting rows in data files", CountRows(self.folder, shared), parts_of(plan), "files", len(plan.files)
+            "counting rows in data files", CountRows(self.folder, plan), parts_of(plan), "files", len(plan.files)
         )
         return plan, joined(from_json(answer["places"]) for answer in answers)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from blizzard.audit.compare import MAX_NAMES, fault_of, record_digest
+from blizzard.audit.compare import fault_of, record_digest
 from blizzard.audit.reach import Fate
-from blizzard.audit.report import Tally
 from blizzard.audit.source import AuditedSource
+from blizzard.audit.tally import Tally
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectInfo
@@ -38,9 +38,9 @@ def judge_suspects(tally: Tally, count: Answer) -> None:
     for group, answer in zip(groups, count(parts), strict=True):
         for (path, etag, expected, total, _), distinct in zip(group, json.loads(answer), strict=True):
             if (fault := fault_of(expected, total, distinct)) is not None:
-                _name(tally, fault, [path, etag, expected, total, distinct])
+                tally.name(fault, [path, etag, expected, total, distinct])
             if fault == "doubled" and fault_of(expected, distinct, distinct) == "rows_deleted":
-                _name(tally, "rows_deleted", [path, etag, expected, distinct, distinct])
+                tally.name("rows_deleted", [path, etag, expected, distinct, distinct])
 
 
 def _groups(suspects: Sequence[list[Any]]) -> Iterator[list[list[Any]]]:
@@ -53,13 +53,6 @@ def _groups(suspects: Sequence[list[Any]]) -> Iterator[list[list[Any]]]:
             group, rows = [], 0
     if group:
         yield group
-
-
-def _name(tally: Tally, kind: str, value: list[Any]) -> None:
-    tally.counts[kind] += 1
-    names = tally.found.setdefault(kind, [])
-    if kind == "doubled" or len(names) < MAX_NAMES:
-        names.append(value)
 
 
 def look_again(tally: Tally, source: AuditedSource, *, sequence_before: int) -> None:

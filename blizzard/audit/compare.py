@@ -10,11 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from blizzard.audit.gaps import entries_at
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Place, items_at, shared
+from blizzard.audit.spill import Place, collect_seldom, items_at
 from blizzard.audit.table_rows import FileRun, runs_by_path
+from blizzard.audit.tally import Tally
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.ledger import Ledger, RunUnreadable, open_ledger
 from blizzard.manifest.segments import Sweep
@@ -22,16 +24,14 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import SourceProgress, split_path
 from blizzard.storage.base import ObjectInfo
 
-MAX_NAMES = 1_000
-"""As many files of a range are named that no sum of the answer needs: those with deleted rows, for example."""
 DIGEST_BYTES = 32
-Rows = dict[str, list[tuple[Any, ...]]]
+Rows = dict[str, list[list[Any]]]
 """By path, the values of each FileRun."""
 ETAG, ROWS, ASCENDING = (FileRun._fields.index(name) for name in ("etag", "rows", "ascending"))
 _COUNTED = (FileState.DONE, FileState.COUNTED, FileState.FAILED, FileState.READ_ANEW)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ComparePlan:
     """`announced`: by range and path, the etags of unconsumed entries. `pieces`: files of commits that the ledger has
     lost. `lost_runs`: names of runs that cannot be read. `rows`: None if the table's rows are not compared. `sweeps`:
@@ -52,6 +52,8 @@ class ComparePlan:
     sample: int = 0
     """How many files each range proposes for the sample; which ones depends on `seed`."""
     seed: str = ""
+    sequence_before: int = -1
+    """Of the newest commit before the listing; -1: unknown."""
 
     def reach(self) -> Reach:
         rules = self.source.rules()
@@ -72,12 +74,12 @@ class CompareRange:
     """Called with the number of a range."""
 
     folder: Path
-    plan: Path
-    """A ComparePlan."""
+    plan: ComparePlan
 
     def __call__(self, number: str) -> str:
-        plan: ComparePlan = shared(self.plan)
-        ledger, reach = _opened(self.plan)
+        collect_seldom()
+        plan = self.plan
+        ledger, reach = _opened(plan)
         comparison = Comparison(plan, reach, dict(plan.announced.get(int(number), {})))
         try:
             comparison.run(
@@ -87,13 +89,12 @@ class CompareRange:
             )
         except RunUnreadable as error:
             return json.dumps({"lost_run": error.ref.name})
-        return comparison.answer()
+        return comparison.tally.to_json()
 
 
 @lru_cache(maxsize=1)
-def _opened(file: Path) -> tuple[Ledger, Reach]:
+def _opened(plan: ComparePlan) -> tuple[Ledger, Reach]:
     """Once for each process."""
-    plan: ComparePlan = shared(file)
     return readable_ledger(plan.source, plan.checkpoint, plan.lost_runs), plan.reach()
 
 
@@ -106,29 +107,21 @@ def readable_ledger(source: AuditedSource, checkpoint: Checkpoint, lost_runs: It
 
 
 def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> Iterator[LedgerEntry]:
-    pieces = sorted(items_at(folder, plan.pieces.get(number, ())))
+    pieces = sorted(entries_at(folder, plan.pieces.get(number, ())))
     entries = ledger.between(plan.ranges.after(number), plan.ranges.through(number), pieces)
     return (entry for entry in entries if entry.path.startswith(plan.ranges.prefix))
 
 
 @dataclass(slots=True)
 class Comparison:
-    """Counts what it sees, and keeps the names of what is wrong. `announced`: of this range."""
+    """Fills `tally`. `announced`: of this range."""
 
     plan: ComparePlan
     reach: Reach
     announced: dict[str, frozenset[str]] = field(default_factory=dict)
-    fates: dict[str, Counter[str]] = field(default_factory=dict)
-    """By partition."""
-    skipped_by: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    found: dict[str, list[Any]] = field(default_factory=dict)
-    sequences: set[int] = field(default_factory=set)
-    digest: int = 0
-    """A sum, which does not depend on how the source was divided into ranges."""
+    tally: Tally = field(default_factory=Tally)
     _folder: str | None = None
     _fates: Counter[str] = field(default_factory=Counter)
-    _sample: list[tuple[str, Any]] = field(default_factory=list)
     _in_progress: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -151,22 +144,9 @@ class Comparison:
             self._gone(entry, rows)
             entry = next(remaining, None)
         for path, runs in rows.items():
-            self._name("rows_added", [path, None, None, *2 * [sum(item[ROWS] for item in runs)]])
+            self.tally.name("rows_added", [path, None, None, *2 * [sum(item[ROWS] for item in runs)]])
         for path in self.announced:
-            self._name("announced_absent", [path])
-
-    def answer(self) -> str:
-        return json.dumps(
-            {
-                "fates": self.fates,
-                "skipped_by": self.skipped_by,
-                "counts": self.counts,
-                "found": self.found,
-                "sequences": sorted(self.sequences),
-                "digest": f"{self.digest:x}",
-                "sample": self._sample,
-            }
-        )
+            self.tally.name("announced_absent", [path])
 
     # -- objects
 
@@ -174,16 +154,16 @@ class Comparison:
         fate, rule = self._fate(info, entry)
         folder = info.key.rpartition("/")[0]
         if folder != self._folder:  # of the object before: most have the same
-            self._folder, self._fates = folder, self.fates.setdefault(split_path(info.key)[0], Counter())
+            self._folder, self._fates = folder, self.tally.fates.setdefault(split_path(info.key)[0], Counter())
         self._fates[fate] += 1
         if rule is not None:
-            self.skipped_by[rule] += 1
+            self.tally.skipped_by[rule] += 1
         if fate is Fate.MISSING:
-            self.found.setdefault("missing", []).append([info.key, info.size, info.etag, info.modified_ts])
+            self.tally.found.setdefault("missing", []).append([info.key, info.size, info.etag, info.modified_ts])
         count = 0 if entry is None else self._compare_rows(entry, rows)
         if fate is Fate.COMMITTED and entry is not None:
             self._committed(info, entry, count)
-        self.digest += record_digest(info.key, info.etag, fate, count)
+        self.tally.digest += record_digest(info.key, info.etag, fate, count)
 
     def _committed(self, info: ObjectInfo, entry: LedgerEntry, rows_found: int) -> None:
         if info.etag == entry.etag:
@@ -193,7 +173,7 @@ class Comparison:
         is_announced = info.etag in self.announced.get(info.key, ())
         comes = self.plan.source.overwrites_count and (is_announced or self.reach.late_sweep_finds(info))
         changed = [info.key, info.etag, entry.etag, entry.sequence, comes, rows_found]
-        self.found.setdefault("changed", []).append(changed)
+        self.tally.found.setdefault("changed", []).append(changed)
 
     def _fate(self, info: ObjectInfo, entry: LedgerEntry | None) -> tuple[Fate, str | None]:
         if entry is not None and entry.etag == info.etag and entry.is_done:
@@ -216,8 +196,8 @@ class Comparison:
         return Fate.PENDING if was_copied and is_announced else Fate.DEAD_LETTERED
 
     def _gone(self, entry: LedgerEntry, rows: Rows) -> None:
-        """Settled, and no longer in the source."""
-        self.counts["gone"] += 1
+        """Settled, and no longer in the source; or it came after the listing, and a run has committed it since."""
+        self.tally.counts["gone"] += entry.sequence <= self.plan.sequence_before or self.plan.sequence_before < 0
         self.announced.pop(entry.path, None)
         self._compare_rows(entry, rows)
 
@@ -226,13 +206,13 @@ class Comparison:
     def _compare_rows(self, entry: LedgerEntry, rows: Rows) -> int:
         """Returns how many rows of the entry's content the table has."""
         if not entry.is_from_table:
-            self.sequences.add(entry.sequence)
+            self.tally.sequences.add(entry.sequence)
         if self.plan.rows is None:
             return 0
         runs = rows.pop(entry.path, [])
-        self.counts["rows_expected"] += entry.rows
+        self.tally.counts["rows_expected"] += entry.rows
         if len(runs) == 1 and runs[0][ASCENDING] and runs[0][ROWS] == entry.rows and runs[0][ETAG] == entry.etag:
-            self.counts["rows_found"] += entry.rows  # as of nearly all files
+            self.tally.counts["rows_found"] += entry.rows  # as of nearly all files
             return entry.rows
         contents: dict[str, list[FileRun]] = {entry.etag: []}
         for item in map(FileRun._make, runs):
@@ -244,20 +224,14 @@ class Comparison:
 
     def _judge(self, path: str, etag: str, expected: int | None, runs: list[FileRun]) -> None:
         total = sum(item.rows for item in runs)
-        self.counts["rows_found"] += total
+        self.tally.counts["rows_found"] += total
         if are_distinct(runs):
             fault = fault_of(expected, total, total)
             if fault is not None:
-                self._name(fault, [path, etag, expected, total, total])
+                self.tally.name(fault, [path, etag, expected, total, total])
             return
         files = sorted({item.file for item in runs})
-        self.found.setdefault("suspects", []).append([path, etag, expected, total, files])
-
-    def _name(self, kind: str, value: list[Any]) -> None:
-        self.counts[kind] += 1
-        names = self.found.setdefault(kind, [])
-        if len(names) < MAX_NAMES:
-            names.append(value)
+        self.tally.found.setdefault("suspects", []).append([path, etag, expected, total, files])
 
     # -- the sample
 
@@ -265,9 +239,10 @@ class Comparison:
         """Keeps the files with the smallest hashes, which depend on the seed."""
         text = f"{self.plan.seed}\0{info.key}".encode(errors="surrogatepass")
         chosen = blake2b(text, digest_size=8).hexdigest()
-        self._sample.append((chosen, [info.key, info.size, info.etag, info.modified_ts, rows_found]))
-        if len(self._sample) > 2 * self.plan.sample:
-            self._sample = sorted(self._sample)[: self.plan.sample]
+        sample = self.tally.sample
+        sample.append((chosen, [info.key, info.size, info.etag, info.modified_ts, rows_found]))
+        if len(sample) > 2 * self.plan.sample:
+            self.tally.sample = sorted(sample)[: self.plan.sample]
 
 
 def record_digest(path: str, etag: str, fate: Fate, rows: int) -> int:

@@ -1,14 +1,14 @@
 """The files of commits that the ledger has lost: from their receipts, or from the table's rows."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Place, SpillWriter
+from blizzard.audit.spill import Place, SpillWriter, items_at
 from blizzard.ledger.committed_receipts import CommittedReceipts
-from blizzard.ledger.entry import LedgerEntry
+from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.ledger import Gap
 from blizzard.ledger.rebuild import pieces_of
 from blizzard.ledger.receipt_chain import ReceiptChain
@@ -47,6 +47,12 @@ def fill_gaps(
                 pieces.from_receipts += 0 if piece.from_table else commits
                 for entry in piece.entries:
                     if entry.path.startswith(ranges.prefix):
-                        spill.add(ranges.of(entry.path), entry)
+                        spill.add(ranges.of(entry.path), tuple(entry))
     pieces.places = spill.places
     return pieces
+
+
+def entries_at(folder: Path, places: Iterable[Place]) -> Iterator[LedgerEntry]:
+    """Those that `fill_gaps` has left."""
+    for *values, state in items_at(folder, places):
+        yield LedgerEntry._make([*values, FileState(state)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import Places, SpillWriter, joined, shared, to_json
+from blizzard.audit.spill import Places, SpillWriter, collect_seldom, joined, to_json
 from blizzard.storage.base import ObjectInfo
 
 AT_ONCE = 3
@@ -28,10 +28,10 @@ class ListRanges:
     with how many objects they have, and where these are."""
 
     folder: Path
-    plan: Path
-    """A ListingPlan."""
+    plan: ListingPlan
 
     def __call__(self, part: str) -> str:
+        collect_seldom()
         numbers = json.loads(part)
         with ThreadPoolExecutor(len(numbers), thread_name_prefix="listing") as threads:
             found = [*threads.map(self._list, numbers)]
@@ -41,7 +41,7 @@ class ListRanges:
     def _list(self, number: int) -> tuple[int, Places]:
         count = 0
         with SpillWriter(self.folder, f"listed-{number}") as spill:
-            for info in listed(shared(self.plan), number):
+            for info in listed(self.plan, number):
                 spill.add(number, (info.key, info.size, info.etag, info.modified_ts))
                 count += 1
         return count, spill.places

@@ -9,12 +9,11 @@ from tempfile import TemporaryDirectory
 from blizzard.audit.announced import Announced, read_announced
 from blizzard.audit.audit import first_swept_ts, read_reports_of
 from blizzard.audit.compare import readable_ledger
-from blizzard.audit.gaps import fill_gaps
+from blizzard.audit.gaps import entries_at, fill_gaps
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PARTITION_FILTER, PATTERN, Fate, Reach, reach_of
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import items_at
 from blizzard.audit.table_rows import entries_of_commits, rows_plan
 from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
 from blizzard.ledger.ledger import RunUnreadable
@@ -121,7 +120,7 @@ class Lives:
             ranges=ranges,
             folder=folder,
         )
-        return merge_sorted(ledger.scan(self.prefix), sorted(items_at(folder, pieces.places.get(0, ()))))
+        return merge_sorted(ledger.scan(self.prefix), sorted(entries_at(folder, pieces.places.get(0, ()))))
 
     def _data_files(self) -> ActiveFiles:
         version = self.snapshot.version

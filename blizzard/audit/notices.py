@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from blizzard.audit.announced import Announced
 from blizzard.audit.gaps import Pieces
-from blizzard.audit.report import Notice, Tally
+from blizzard.audit.report import Notice
 from blizzard.audit.snapshot import Snapshot
 from blizzard.audit.source import AuditedSource
+from blizzard.audit.tally import Tally
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipts, sequence_of

@@ -1,12 +1,9 @@
 """The answer of an audit."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
-
-from blizzard.audit.reach import Fate
 
 
 class Verdict(StrEnum):
@@ -79,34 +76,3 @@ class AuditReport:
 
     def as_document(self) -> dict[str, Any]:
         return asdict(self)
-
-
-@dataclass(slots=True)
-class Tally:
-    """What the ranges of an audit have found, added up."""
-
-    fates: dict[str, Counter[str]] = field(default_factory=dict)
-    skipped_by: Counter[str] = field(default_factory=Counter)
-    counts: Counter[str] = field(default_factory=Counter)
-    found: dict[str, list[Any]] = field(default_factory=dict)
-    sequences: set[int] = field(default_factory=set)
-    digest: int = 0
-    sample: list[Any] = field(default_factory=list)
-
-    def add(self, answer: Mapping[str, Any]) -> None:
-        for partition, fates in answer["fates"].items():
-            self.fates.setdefault(partition, Counter()).update(fates)
-        self.skipped_by.update(answer["skipped_by"])
-        self.counts.update(answer["counts"])
-        for kind, names in answer["found"].items():
-            self.found.setdefault(kind, []).extend(names)
-        self.sequences.update(answer["sequences"])
-        self.digest += int(answer["digest"], 16)
-        self.sample.extend(answer["sample"])
-
-    def total(self, fate: Fate) -> int:
-        return sum(fates[fate] for fates in self.fates.values())
-
-    def partitions(self) -> Iterator[tuple[str, dict[str, int]]]:
-        for partition, fates in sorted(self.fates.items()):
-            yield partition, {"objects": fates.total(), **{str(fate): fates[fate] for fate in Fate}}

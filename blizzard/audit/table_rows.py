@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.spill import SpillWriter, shared, to_json
+from blizzard.audit.spill import SpillWriter, collect_seldom, to_json
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
 from blizzard.table.active_files import ActiveFiles
@@ -88,12 +88,11 @@ class CountRows:
     and where their runs are."""
 
     folder: Path
-    plan: Path
-    """A RowsPlan."""
+    plan: RowsPlan
 
     def __call__(self, part: str) -> str:
-        plan: RowsPlan = shared(self.plan)
-        numbers, rows = json.loads(part), 0
+        collect_seldom()
+        plan, numbers, rows = self.plan, json.loads(part), 0
         with (
             SpillWriter(self.folder, f"rows-{numbers[0]}") as spill,
             ThreadPoolExecutor(AT_ONCE, thread_name_prefix="rows") as threads,
@@ -106,9 +105,9 @@ class CountRows:
         return json.dumps({"files": len(numbers), "rows": rows, "places": to_json(spill.places)})
 
 
-def runs_by_path(items: Iterable[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
-    """What CountRows has left: tuples with the values of a FileRun, which most of them never become."""
-    found: dict[str, list[tuple[Any, ...]]] = {}
+def runs_by_path(items: Iterable[list[Any]]) -> dict[str, list[list[Any]]]:
+    """What CountRows has left: lists with the values of a FileRun, which most of them never become."""
+    found: dict[str, list[list[Any]]] = {}
     for item in items:
         found.setdefault(item[0], []).append(item)
     return found
@@ -131,17 +130,15 @@ class CountDistinct:
     """Called with some contents of files and the numbers of the data files that have their rows. Answers for each
     content with how many of its row numbers are different."""
 
-    plan: Path
-    """A RowsPlan."""
+    plan: RowsPlan
 
     def __call__(self, part: str) -> str:
-        plan: RowsPlan = shared(self.plan)
         asked = json.loads(part)
         contents = {(path, etag): place for place, (path, etag) in enumerate(asked["contents"])}
         paths = pa.array([path for path, _ in contents], pa.string())
         found: list[set[int]] = [set() for _ in contents]
         for number in asked["files"]:
-            for rows in plan.rows(number, "source", "file", "etag", "row"):
+            for rows in self.plan.rows(number, "source", "file", "etag", "row"):
                 rows = rows.filter(pc.is_in(rows["file"], paths))
                 for path, etag, row in zip(*(rows[name].to_pylist() for name in ("file", "etag", "row")), strict=True):
                     place = contents.get((path, etag or ""))

@@ -32,13 +32,17 @@ def _valid(subject: ConfigurationFile) -> Finding:
     if subject.reading.config is not None:
         pipelines = subject.reading.config.pipelines
         sources = sum(len(pipeline.sources) for pipeline in pipelines.values())
-        return ok(f"{len(pipelines)} pipelines with {sources} sources")
+        return ok(f"{_counted(len(pipelines), 'pipeline')} with {_counted(sources, 'source')}")
     shown = "; ".join(map(str, problems[:SHOWN_PROBLEMS]))
     return problem(
-        f"{len(problems)} problems: {shown}",
+        f"{_counted(len(problems), 'problem')}: {shown}",
         expected="a file without problems",
         advice=f"correct the file; `blizzard validate {subject.file}` names every problem",
     )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _engine(subject: ConfigurationFile) -> Finding:

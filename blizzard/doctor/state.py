@@ -30,6 +30,8 @@ CHECKED_RECEIPTS = 100
 COUNTED_LETTERS = 10_000
 HOUR_SECS, DAY_SECS = 3_600.0, 86_400.0
 BACKLOG_WARNING_SECS, BACKLOG_PROBLEM_SECS = HOUR_SECS, DAY_SECS
+MAX_REFUSED = 100
+"""Of more files that wait, no dead letters are looked up."""
 QUIET_SECS = 7 * DAY_SECS
 MISSED_SWEEPS = 10
 """So many times its interval without a sweep, and nobody sweeps any more."""
@@ -254,6 +256,8 @@ def _backlog(state: SourceState) -> Finding:
     if backlog.oldest_ts is None:
         return ok("nothing waits")
     secs = state.now_ts - backlog.oldest_ts
+    if secs >= BACKLOG_WARNING_SECS and backlog.files == _refused(state):
+        return ok("nothing waits but files that were overwritten, and have their dead letters")
     found = f"{backlog.files:,} files{' or more' if backlog.truncated else ''} wait, the oldest for {age(secs)}"
     expected, advice = f"less than {age(BACKLOG_WARNING_SECS)}", "see docs/runbook.md#files-wait-too-long"
     if not state.deployed:
@@ -261,6 +265,21 @@ def _backlog(state: SourceState) -> Finding:
     if secs >= BACKLOG_PROBLEM_SECS:
         return problem(found, expected=expected, advice=advice)
     return warning(found, expected=expected, advice=advice) if secs >= BACKLOG_WARNING_SECS else ok(found)
+
+
+def _refused(state: SourceState) -> int:
+    """How many of the files that wait have been overwritten, and refused for that. Nothing is committed then, so the
+    manifest keeps them until the next commit."""
+    if state.source.on_overwrite != "dead_letter" or state.backlog.files > MAX_REFUSED:
+        return 0
+    manifest = Manifest(state.store, state.identity.state_prefix, state.identity.source_id)
+    letters = DeadLetters(state.store, state.identity.state_prefix, state.identity.source_id)
+    waiting = {
+        (entry.path, entry.etag)
+        for item in manifest.unconsumed(state.known.position, [])
+        for entry in item.segment.entries[item.first_entry :]
+    }
+    return len({path for path, etag in waiting if letters.has_file(path, etag)})
 
 
 # --- Sweeps ---

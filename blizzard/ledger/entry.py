@@ -3,8 +3,6 @@
 import heapq
 from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 from blizzard.state.receipts import Receipt, Repair
@@ -114,5 +112,13 @@ def _continued(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
 
 def merge_sorted(*parts: Iterable[LedgerEntry]) -> Iterator[LedgerEntry]:
     """One entry for each file of the sorted parts, in the order of a listing."""
-    for _, entries in groupby(heapq.merge(*parts), key=itemgetter(0)):
-        yield merged(entries)
+    newest: LedgerEntry | None = None
+    for entry in heapq.merge(*parts):
+        if newest is None or newest.path != entry.path:  # as of nearly all
+            if newest is not None:
+                yield newest
+            newest = entry
+        else:
+            newest = merged((newest, entry))
+    if newest is not None:
+        yield newest

@@ -164,7 +164,7 @@ class S3Connection:
         from botocore.config import Config  # type: ignore[import-untyped]
         from botocore.session import get_session  # type: ignore[import-untyped]
 
-        from blizzard.storage.s3_listing import ParserFactory
+        from blizzard.storage.s3_listing import ParserFactory, parse_pages_once
 
         settings = self._settings
         config = Config(
@@ -183,6 +183,7 @@ class S3Connection:
         self._client = self._session.create_client(
             "s3", region_name=settings.region, endpoint_url=settings.endpoint_url, config=config
         )
+        parse_pages_once(self._client.meta.events)
 
     def _connect_obstore(self, bucket: str, client: Any) -> "ObstoreS3Store | None":
         from obstore.auth.boto3 import Boto3CredentialProvider

@@ -29,6 +29,17 @@ def settings(folder: Path) -> Iterator[S3Settings]:
         yield S3Settings.from_environment(variables())
 
 
+def test_it_counts_requests_by_what_aws_charges_for_them(folder: Path) -> None:
+    with stand_in({"landing": folder / "landing"}, latency_secs=0) as server, temporary_variables(server.environment):
+        store = open_store("s3://landing/", S3Settings.from_environment(variables()))
+        (info,) = store.list("")
+        store.get(info.key)
+        store.head(info.key)
+        store.put("new", b"content")
+        store.delete(["new"])
+        assert server.requests() == {"LIST": 1, "GET": 1, "HEAD": 1, "PUT": 2}
+
+
 def client(settings: S3Settings) -> Any:
     return boto3.client("s3", endpoint_url=settings.endpoint_url, region_name="us-east-1")
 

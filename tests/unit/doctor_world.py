@@ -1,9 +1,7 @@
-"""A small lake on the local disk, ingested by the local engine in this process, and examinations of it."""
+"""Examinations of a small lake."""
 
-import gzip
 import json
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,84 +10,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from deltalake import DeltaTable
-
-from blizzard.config.load import parse_config
 from blizzard.doctor.check import Finding, Result, Verdict
 from blizzard.doctor.doctor import Examination
-from blizzard.log import silent
 from blizzard.state.delta_log import commit_key
-from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
-from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.local.engine import LocalEngine
-from spark_job.main import run_once
-from spark_job.wiring import source_job
 from tests.unit.documents import ROOT, anchors
+from tests.unit.operator_world import OperatorWorld
 
-IDENTITY = SourceIdentity("orders", "shop", "_blizzard/orders_shop")
-HOUR_SECS, DAY_SECS = 3_600.0, 86_400.0
+DAY_SECS = 86_400.0
 NOTHING_WRONG = (Verdict.OK, Verdict.SKIPPED)
 
 
 @dataclass
-class DoctorWorld:
-    """`incoming/` goes into the table `lake/`. `source` and `pipeline`: more fields of them."""
-
-    folder: Path
-    source: dict[str, Any] = field(default_factory=dict)
-    pipeline: dict[str, Any] = field(default_factory=dict)
+class DoctorWorld(OperatorWorld):
     environ: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        (self.folder / "incoming").mkdir(parents=True, exist_ok=True)
-
-    @property
-    def lake(self) -> Path:
-        return self.folder / "lake"
-
-    @property
-    def state(self) -> Path:
-        return self.lake / IDENTITY.state_prefix
 
     @property
     def store(self) -> LocalStore:
         return LocalStore(self.lake)
 
-    @property
-    def config_file(self) -> Path:
-        file = self.folder / "pipelines.yaml"
-        source = {
-            "uri": "incoming",
-            "pattern": "**/*.ndjson.gz",
-            "schema": "id STRING NOT NULL, amount BIGINT",
-            "settle_delay_secs": 0,
-            **self.source,
-        }
-        pipeline = {"table_uri": "lake", "engine": "local", "sources": {"shop": source}, **self.pipeline}
-        file.write_text(json.dumps({"pipelines": {"orders": pipeline}}))
-        return file
-
-    def land(self, path: str, *ids: str | None) -> Path:
-        """A file with a record for each id; None is one that is refused."""
-        body = "".join(json.dumps({"id": each, "amount": number}) + "\n" for number, each in enumerate(ids))
-        file = self.folder / "incoming" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(gzip.compress(body.encode(), mtime=0))
-        return file
-
-    def run(self) -> None:
-        engine = LocalEngine(S3Settings(), dict, silent, cores=1)
-        config = parse_config(self.config_file.read_text(), {}, folder=str(self.folder))
-        jobs = [
-            source_job(pipeline, source, engine=engine, s3=S3Settings(), log=silent)
-            for pipeline, source in config.sources()
-        ]
-        assert run_once(jobs, True, silent, threading.Event()) == 0
-
     def commit(self, *actions: Mapping[str, Any]) -> None:
         """A foreign writer's."""
-        version = DeltaTable(str(self.lake)).version() + 1
+        version = self.table().version() + 1
         lines = [json.dumps(action) for action in actions]
         (self.lake / commit_key(version)).write_text("\n".join(lines) + "\n")
 

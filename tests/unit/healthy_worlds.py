@@ -1,10 +1,19 @@
-"""Random worlds without a fault, of which it is known what becomes of each file: an audit must find nothing wrong."""
+"""Random worlds without a fault, of which it is known what becomes of each file: an audit and an examination must find
+nothing wrong."""
 
+import gzip
+import io
+import json
 import random
+import threading
+import zipfile
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from blizzard.audit import audit as audits
@@ -12,25 +21,37 @@ from blizzard.audit.announced import Announced
 from blizzard.audit.reach import PARTITION_FILTER, PATTERN
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.source import AuditedSource
+from blizzard.errors import StorageUnavailable
 from blizzard.state.checkpoint import Checkpoint
-from tests.unit.operator_world import HOUR_SECS, OperatorWorld
+from blizzard.storage.local import LocalStore
+from spark_job.main import EXIT_OK, EXIT_STOPPED
+from tests.unit.doctor_world import DoctorWorld, wrong
+from tests.unit.operator_world import HOUR_SECS
 
 TORN = b"\x1f\x8b\x08"
 TEMPLATE = "date=%Y-%m-%d"
+ENDINGS = (".ndjson.gz", ".zip")
+ODD = "aZ09-_.~ +%&='#;,@!()[]{}üßé漢🎈"
+KINDS = ("good", "good", "good", "dirty", "empty", "torn", "other", "zip", "wider")
+"""Of new files."""
+STOPPED, RETRIED = "runs that were stopped in between", "runs that failed, and were repeated"
+"""Counts."""
 
 
 @dataclass
 class HealthyWorld:
     """`fates`: what has to become of each file that is there. `rows`: how many each content brings to the table, those
-    of files included that are gone."""
+    of files included that are gone. `counts`: what has come about, by its name."""
 
-    world: OperatorWorld
+    world: DoctorWorld
     chance: random.Random
     fates: dict[str, str] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
     new: set[str] = field(default_factory=set)
     gone: int = 0
     audits: int = 0
+    examinations: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
 
     def live(self, rounds: int) -> None:
         for number in range(rounds):
@@ -41,71 +62,148 @@ class HealthyWorld:
             self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
             self._tidy_up()
             self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
+            self._examine()
 
     def live_during_an_audit(self) -> None:
-        """A run commits new files after the source is listed, and before the table is read."""
+        """After the source is listed a file arrives, and before the table is read a run commits it, with one that came
+        before."""
         self._land(first=False)
         whole = audits.read_announced
+        listed = dict(self.fates)
 
         def read_and_run(source: AuditedSource, checkpoint: Checkpoint) -> Announced:
+            if self.chance.random() < 0.5:
+                self._land(first=False, overwrites=False)
             found = whole(source, checkpoint)
-            self._run()
+            self.world.run()
+            self.new.clear()
             return found
 
         with patch.object(audits, "read_announced", read_and_run):
             report = self.world.audit(later_secs=HOUR_SECS)
+        everything, self.fates = self.fates, listed
         self._check(report, pending=set())
+        self.fates = everything
+        self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
+        self._examine()
 
     def committed_files(self) -> list[str]:
         """Those that have rows, and are still there as they were committed."""
         return sorted(path for path, fate in self.fates.items() if fate == "committed" and self.rows[path])
 
+    # -- runs
+
     def _run(self) -> None:
+        """To the end. Before, some are stopped after a commit, and some fail; what they leave is no fault either."""
+        if self.chance.random() < 0.3:
+            self._run_in_part(StopsAfter(self.chance.randint(1, 2)), nullcontext(), STOPPED)
+        if self.chance.random() < 0.3:
+            self._run_in_part(StopsAfter(0), unavailable(self.chance.randint(1, 25)), RETRIED)
         self.world.run()
         if self.chance.random() < 0.3:  # somebody runs it once more, for nothing
             self.world.run()
         self.new.clear()
 
-    def _land(self, *, first: bool) -> None:
-        path = f"{self._folder(first=first)}{self.chance.randrange(16**6):06x}.ndjson.gz"
+    def _run_in_part(self, stop: "StopsAfter", storage: AbstractContextManager[None], counted: str) -> None:
+        with storage:
+            code = self.world.run_until(stop.event, stop.log)
+        self.counts[counted] += code == EXIT_STOPPED if counted == STOPPED else code != EXIT_OK
+        self._check_in_part(self.world.audit())
+
+    def _check_in_part(self, report: AuditReport) -> None:
+        """Files wait, or are in progress. Those with rows are waiting if the table does not have all of these."""
+        self.audits += 1
+        assert (report.verdict, report.notices) == (Verdict.GOOD, []), report
+        assert (report.objects, report.missing, report.doubled, report.changed) == (len(self.fates), 0, 0, 0), report
+        table = Counter(self._files_of_rows())
+        waiting = {path for path in self.new if self._brings_rows(path)}
+        finished = {path for path in waiting if table[path] >= self.rows[path]}
+        assert len(waiting - finished) <= report.pending <= len(self.new), (report, waiting, finished)
+
+    def _brings_rows(self, path: str) -> bool:
+        return self.fates[path] == "committed" and self.rows[path] > 0
+
+    def _files_of_rows(self) -> list[str]:
+        if not (self.world.lake / "_delta_log").is_dir():
+            return []
+        rows = self.world.table().to_pyarrow_table(columns=["_source"])["_source"]
+        return [source["file"] for source in rows.to_pylist()]
+
+    # -- files
+
+    def _land(self, *, first: bool, overwrites: bool = True) -> None:
         known = [path for path, fate in self.fates.items() if fate == "committed" and path not in self.new]
-        if known and self.world.settings.get("on_overwrite") and self.chance.random() < 0.3:
+        if overwrites and known and self.world.settings.get("on_overwrite") and self.chance.random() < 0.3:
             self._overwrite(self.chance.choice(known))
-            return
-        kind = self.chance.choice(["good", "good", "good", "dirty", "empty", "torn", "other"])
+        elif known and self.chance.random() < 0.1:
+            self._copy(self.chance.choice(known))
+        else:
+            self._create(self.chance.choice(KINDS), self._folder(first=first))
+
+    def _create(self, kind: str, folder: str) -> None:
+        path = f"{folder}{self._name()}{ENDINGS[kind == 'zip']}"
         if kind == "other":
-            path = path.removesuffix(".gz")
+            path = f"{path}.txt"
             self.world.land_bytes(path, b"of no concern")
             self.fates[path] = PATTERN
             return
-        if kind == "torn":
-            self.world.land_bytes(path, TORN)
-        else:
-            ids = [
-                None if kind == "dirty" and self.chance.random() < 0.4 else f"{n}" for n in range(self._length(kind))
-            ]
-            self.world.land(path, *ids)
+        records = [self._record(kind, number) for number in range(self._length(kind))]
+        self.world.land_bytes(path, TORN if kind == "torn" else self._body(kind, records))
+        good = [each for each in records if each is not None]
+        self._expect(path, "dead_lettered" if kind == "torn" else "committed", len(good))
+
+    def _record(self, kind: str, number: int) -> dict[str, Any] | None:
+        """None is one that is refused."""
+        if kind == "dirty" and self.chance.random() < 0.4:
+            return None
+        wider = {f"more{self.chance.randrange(3)}": "x"} if kind == "wider" else {}
+        return {"id": f"{number}", "amount": number, **wider}
+
+    def _body(self, kind: str, records: list[dict[str, Any] | None]) -> bytes:
+        lines = [json.dumps(each or {"amount": 0}) + "\n" for each in records]
+        if kind != "zip":
+            return gzip.compress("".join(lines).encode(), mtime=0)
+        made, half = io.BytesIO(), len(lines) // 2
+        with zipfile.ZipFile(made, "w") as archive:
+            archive.writestr("a.ndjson", "".join(lines[:half]))
+            archive.writestr("b.ndjson", "".join(lines[half:]))
+        return made.getvalue()
+
+    def _expect(self, path: str, fate: str, rows: int) -> None:
         is_closed = self.world.settings.get("partition_filter") and self._is_old(path)
-        self.fates[path] = PARTITION_FILTER if is_closed else "dead_lettered" if kind == "torn" else "committed"
+        self.fates[path] = PARTITION_FILTER if is_closed else fate
         if self.fates[path] == "committed":
-            self.rows[path] = sum(each is not None for each in ids)
+            self.rows[path] = rows
         if not is_closed:
             self.new.add(path)
 
     def _overwrite(self, path: str) -> None:
-        self.world.land(path, "other", f"{self.chance.random()}")
+        records: list[dict[str, Any] | None] = [{"id": f"{self.chance.random()}"} for _ in range(2)]
+        self.world.land_bytes(path, self._body("zip" if path.endswith(".zip") else "good", records))
         self.new.add(path)
         if self.rows[path]:
             self.fates[path] = "dead_lettered"
         else:  # nothing of it is in the table, so it is like a new file
             self.rows[path] = 2
 
+    def _copy(self, path: str) -> None:
+        """Under another name it is another file."""
+        folder = self._folder(first=False)
+        copied = f"{folder}{self._name()}{next(ending for ending in ENDINGS if path.endswith(ending))}"
+        self.world.land_bytes(copied, (self.world.folder / "incoming" / path).read_bytes())
+        self._expect(copied, "committed", self.rows[path])
+
+    def _name(self) -> str:
+        number = f"{self.chance.randrange(16**6):06x}"
+        return number if self.chance.random() < 0.6 else "".join(self.chance.choices(ODD, k=8)) + number
+
     def _length(self, kind: str) -> int:
         return 0 if kind == "empty" else self.chance.choice([1, 3, 40])
 
     def _folder(self, *, first: bool) -> str:
         if not self.world.settings.get("partition_filter"):
-            return self.chance.choice(["", "a/", "a/b/", "c d/"])
+            odd = "".join(random.Random(f"{self.world.folder.name}").choices(ODD, k=5))
+            return self.chance.choice(["", "a/", "a/b/", "c d/", f"x{odd}x/"])
         days = self.chance.choice([0, 1, 40] if first else [0, 1])
         return f"{(datetime.now(UTC) - timedelta(days=days)).strftime(TEMPLATE)}/"
 
@@ -122,6 +220,8 @@ class HealthyWorld:
         if self.rows.total() and self.chance.random() < 0.3:
             self.world.table().optimize.compact()
 
+    # -- what must be found
+
     def _check(self, report: AuditReport, *, pending: set[str]) -> None:
         self.audits += 1
         expected = Counter("pending" if path in pending else fate for path, fate in self.fates.items())
@@ -136,14 +236,62 @@ class HealthyWorld:
         if not pending:
             assert report.rows.found == report.rows.expected == self.rows.total(), report
 
+    def _examine(self) -> None:
+        """Dead letters are worth a look, always, and so are files if none has a name that the pattern matches."""
+        self.examinations += 1
+        alarms = wrong(self.world.examine(later_secs=HOUR_SECS))
+        has_letters = any((self.world.state / "dead_letters").glob("*/*"))
+        none_matches = bool(self.fates) and {*self.fates.values()} == {PATTERN}
+        expected = ["storage.pattern"] * none_matches + ["state.dead-letters"] * has_letters
+        assert [each for each, _ in alarms] == expected, alarms
+
+
+class StopsAfter:
+    """A run that ends in order after so many commits; 0: at its end."""
+
+    def __init__(self, commits: int) -> None:
+        self.event = threading.Event()
+        self._left = commits
+
+    def log(self, event: str, /, **fields: object) -> None:
+        self._left -= event == "batch_committed"
+        if self._left == 0 and event == "batch_committed":
+            self.event.set()
+
+
+@contextmanager
+def unavailable(at: int) -> Iterator[None]:
+    """One write to storage fails, counted from 1."""
+    calls = Counter[str]()
+
+    def failing(whole: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*arguments: Any, **named: Any) -> Any:
+            calls["writes"] += 1
+            if calls["writes"] == at:
+                raise StorageUnavailable("planted: storage does not answer")
+            return whole(*arguments, **named)
+
+        return write
+
+    with (
+        patch.object(LocalStore, "put", failing(LocalStore.put)),
+        patch.object(LocalStore, "create", failing(LocalStore.create)),
+        patch.object(LocalStore, "writer", failing(LocalStore.writer)),
+    ):
+        yield
+
 
 def healthy_world(folder: Path, seed: int) -> HealthyWorld:
     chance = random.Random(seed)
-    settings: dict[str, object] = {"checkpoint": {"interval_files": chance.choice([1, 2, 100]), "interval_secs": 0}}
+    settings: dict[str, object] = {
+        "pattern": "**/*.{ndjson.gz,zip}",
+        "new_fields": chance.choice(["add", "count", "rescue"]),
+        "checkpoint": {"interval_files": chance.choice([1, 2, 100]), "interval_secs": 0},
+    }
     if chance.random() < 0.3:  # files are read in slices
         settings["checkpoint"] = {"interval_files": 3, "interval_bytes": 50, "interval_secs": 0}
     if chance.random() < 0.4:
         settings["on_overwrite"] = "dead_letter"
     if chance.random() < 0.5:
         settings["partition_filter"] = {"prefix_template": TEMPLATE, "lookback": 7}
-    return HealthyWorld(OperatorWorld(folder, settings), chance)
+    return HealthyWorld(DoctorWorld(folder, settings), chance)

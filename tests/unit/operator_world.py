@@ -18,7 +18,7 @@ from blizzard.audit.report import AuditReport
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
-from blizzard.log import silent
+from blizzard.log import Log, silent
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.processes import ReadingProcesses
 from blizzard.state.identity import SourceIdentity
@@ -34,10 +34,11 @@ IDENTITY = SourceIdentity("orders", "shop", "_blizzard/orders_shop")
 
 @dataclass
 class OperatorWorld:
-    """`incoming/` goes into the table `lake/`. `settings`: more fields of the source."""
+    """`incoming/` goes into the table `lake/`. `settings`, `pipeline`: more fields of the source and its pipeline."""
 
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
+    pipeline: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         (self.folder / "incoming").mkdir(parents=True, exist_ok=True)
@@ -54,7 +55,7 @@ class OperatorWorld:
             "settle_delay_secs": 0,
             **self.settings,
         }
-        pipeline = {"table_uri": "lake", "engine": "local", "sources": {"shop": source}}
+        pipeline = {"table_uri": "lake", "engine": "local", "sources": {"shop": source}, **self.pipeline}
         file.write_text(json.dumps({"pipelines": {"orders": pipeline}}))
         return file
 
@@ -74,19 +75,27 @@ class OperatorWorld:
         return file
 
     def run(self, *, sweep: bool = True) -> None:
-        engine = LocalEngine(S3Settings(), dict, silent, cores=1)
+        assert self.run_until(threading.Event(), silent, sweep=sweep) == 0
+
+    def run_until(self, stop: threading.Event, log: Log, *, sweep: bool = True) -> int:
+        """Returns the exit code."""
+        engine = LocalEngine(S3Settings(), dict, log, cores=1)
         jobs = [
-            source_job(pipeline, source, engine=engine, s3=S3Settings(), log=silent)
+            source_job(pipeline, source, engine=engine, s3=S3Settings(), log=log)
             for pipeline, source in self.config().sources()
         ]
-        assert run_once(jobs, sweep, silent, threading.Event()) == 0
+        return run_once(jobs, sweep, log, stop)
 
     def table(self) -> DeltaTable:
-        return DeltaTable(str(self.folder / "lake"))
+        return DeltaTable(str(self.lake))
+
+    @property
+    def lake(self) -> Path:
+        return self.folder / "lake"
 
     @property
     def state(self) -> Path:
-        return self.folder / "lake" / IDENTITY.state_prefix
+        return self.lake / IDENTITY.state_prefix
 
     # -- the audit
 

@@ -88,6 +88,20 @@ def test_a_file_that_arrives_meanwhile_is_pending(world: OperatorWorld, monkeypa
     assert world.audit(later_secs=HOUR_SECS).missing == 1
 
 
+def test_a_file_that_arrives_meanwhile_and_is_committed_is_not_gone(
+    world: OperatorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (world.folder / "incoming/a/1.ndjson.gz").unlink()
+
+    def land_and_run() -> None:
+        world.land("a/3.ndjson.gz", "just now")
+        world.run()
+
+    after("listed", land_and_run, monkeypatch)
+    report = world.audit(later_secs=HOUR_SECS)
+    assert (report.verdict, report.objects, report.gone, report.rows.found) == (Verdict.GOOD, 2, 1, 3)
+
+
 @pytest.mark.parametrize("gone", [True, False])
 def test_what_seems_to_be_missing_is_looked_at_again(
     world: OperatorWorld, gone: bool, monkeypatch: pytest.MonkeyPatch

@@ -176,6 +176,7 @@ def test_the_goals_are_those_that_were_set() -> None:
         "latency": {"p50": "at most 3", "p99": "at most 8"},
         "plan": {"secs": "at most 1", "mib": "at most 200"},
         "collect": {"secs": "at most 1", "mib": "at most 128"},
+        "audit": {"secs": "at most 60", "mib": "at most 1024"},
         "cluster": {"big": "at most 1.15", "small": "at most 1.15"},
         **OF_ENGINE_AND_NAMES,
     }

@@ -74,7 +74,7 @@ def test_it_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_name_cannot_forge_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    world = DoctorWorld(tmp_path, source={"pattern": "*.csv"})
+    world = DoctorWorld(tmp_path, settings={"pattern": "*.csv"})
     world.land("a\nproblem.gz", "a")
     assert main(["doctor", str(world.config_file)]) == 0
     assert "such as a\\nproblem.gz" in capsys.readouterr().out

@@ -28,15 +28,15 @@ def wrong_variable(world: DoctorWorld) -> None:
 
 
 def misspelt_field(world: DoctorWorld) -> None:
-    world.source["patern"] = "*"
+    world.settings["patern"] = "*"
 
 
 def no_source(world: DoctorWorld) -> None:
-    world.source["uri"] = "elsewhere"
+    world.settings["uri"] = "elsewhere"
 
 
 def no_match(world: DoctorWorld) -> None:
-    world.source["pattern"] = "*.csv"
+    world.settings["pattern"] = "*.csv"
 
 
 def file_for_a_table(world: DoctorWorld) -> None:

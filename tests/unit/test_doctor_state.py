@@ -19,14 +19,13 @@ from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports, read_reports
 from tests.unit.doctor_world import (
     DAY_SECS,
-    HOUR_SECS,
-    IDENTITY,
     DoctorWorld,
     Fault,
     assert_found_alone,
     ingested,
     write,
 )
+from tests.unit.operator_world import HOUR_SECS, IDENTITY
 
 
 def forged_checkpoint(world: DoctorWorld) -> None:
@@ -160,7 +159,7 @@ def test_what_does_not_happen_any_more_is_found(tmp_path: Path, check_id: str, d
 
 
 def test_a_part_of_the_ledger_that_is_gone_is_found(tmp_path: Path) -> None:
-    world = DoctorWorld(tmp_path, source={"checkpoint": {"interval_files": 1, "interval_secs": 0}})
+    world = DoctorWorld(tmp_path, settings={"checkpoint": {"interval_files": 1, "interval_secs": 0}})
     while not (found := [*world.state.glob("ledger/*.run")]):
         world.land(f"{time.time_ns()}.ndjson.gz", "a")
         world.run()
@@ -168,6 +167,19 @@ def test_a_part_of_the_ledger_that_is_gone_is_found(tmp_path: Path) -> None:
     found[0].unlink()
     lost = world.finding("state.ledger")
     assert (lost.verdict, found[0].name in lost.found) == (Verdict.WARNING, True), lost
+
+
+def test_overwritten_files_that_are_refused_do_not_wait(tmp_path: Path) -> None:
+    """They have their dead letters, and no commit takes them out of the manifest."""
+    world = DoctorWorld(tmp_path, settings={"on_overwrite": "dead_letter"})
+    world.land("a.ndjson.gz", "a")
+    world.run()
+    world.land("a.ndjson.gz", "other", "content")
+    world.run()
+    assert world.finding("state.backlog", later_secs=2 * DAY_SECS).verdict is Verdict.OK
+    world.manifest.append([Entry("b.ndjson.gz", 1, "e", 1.0)], writer_id="w", now_ts=time.time())
+    found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
+    assert (found.verdict, "2 files wait" in found.found) == (Verdict.PROBLEM, True), found
 
 
 def test_the_first_late_sweep_is_due_an_interval_after_the_first_sweep(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_an_ingested_world(tmp_path: Path) -> None:
 def test_a_world_whose_columns_change(tmp_path: Path) -> None:
     """By a commit without rows."""
     world = ingested(tmp_path)
-    world.source["new_fields"] = "add"
+    world.settings["new_fields"] = "add"
     (world.folder / "incoming/new.ndjson.gz").write_bytes(gzip.compress(b'{"id": "b", "amount": 1, "extra": 5}\n'))
     world.run()
     assert wrong(world.examine()) == []
@@ -38,7 +38,7 @@ def test_random_worlds(tmp_path: Path, seed: int) -> None:
     settings: dict[str, object] = {"checkpoint": {"interval_files": chance.choice([1, 3, 100]), "interval_secs": 0}}
     if chance.random() < 0.3:  # files are read in slices
         settings["checkpoint"] = {"interval_files": 3, "interval_bytes": 50, "interval_secs": 0}
-    world = DoctorWorld(tmp_path, source=settings, pipeline={"engine": chance.choice(["auto", "local"])})
+    world = DoctorWorld(tmp_path, settings=settings, pipeline={"engine": chance.choice(["auto", "local"])})
     for number in range(chance.randint(1, 6)):
         for _ in range(chance.randint(0, 8)):
             folder = chance.choice(["", "a/", "a/b/", f"date=2026-11-{10 + number}/"])

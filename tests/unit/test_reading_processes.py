@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,31 @@ def test_each_part_is_read_once_and_the_job_reads_too(processes: ReadingProcesse
         readers |= {pid for _, pid in reads}
     assert readers == {os.getpid(), *processes.pids()}
     assert len(processes.pids()) == 2
+
+
+@dataclass(frozen=True)
+class ReadWithPlan:
+    """Leaves a file each time that it travels."""
+
+    folder: Path
+
+    def __call__(self, part: str) -> str:
+        return read(part)
+
+    def __getstate__(self) -> dict[str, Any]:
+        (self.folder / f"{time.monotonic_ns()}").touch()
+        return self.__dict__
+
+
+def test_a_call_travels_once_to_each_process(processes: ReadingProcesses, tmp_path: Path) -> None:
+    processes.map(read, parts_in(tmp_path / "before"))
+    for name in ("one", "another"):
+        (tmp_path / name).mkdir()
+        call = ReadWithPlan(tmp_path / name)
+        for _ in range(2):
+            assert processes.map(call, parts_in(tmp_path / "parts", 50)) == [str(number) for number in range(50)]
+        assert len([*(tmp_path / name).iterdir()]) == len(processes.pids())
+        processes.map(read, parts_in(tmp_path / "between"))
 
 
 def test_one_part_starts_no_process(tmp_path: Path) -> None:

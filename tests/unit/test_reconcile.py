@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import write_deltalake
 
+from infra.local.demo.audited import Beside
 from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 
 GOOD = ("a.gz", gzip.compress(b'{"id": "1"}\n\n{"id": "2"}\n'))
@@ -76,6 +78,42 @@ def test_bad_input_without_a_dead_letter_is_silent(tmp_path: Path) -> None:
 
 def reconciled_without_letters(tmp_path: Path) -> Reconciliation:
     return reconcile(read_source([GOOD, BROKEN, CUT], "id"), str(tmp_path / "table"), {}, [])
+
+
+def audited(**wrong: object) -> dict[str, object]:
+    """What `blizzard audit` says of ROWS and LETTERS."""
+    sums = {"objects": 3, "dead_lettered": 1, "missing": 0, "doubled": 0, "rows": {"found": 3}}
+    return {**sums, "verdict": "good", "notices": [], **wrong}
+
+
+def test_an_audit_with_the_same_numbers_agrees(tmp_path: Path) -> None:
+    beside = Beside(reconciled(tmp_path, ROWS), audited())
+    assert beside.agree
+    assert f"{'rows in the table':<20} {3:>10} {3:>15}" in [*beside.lines()]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"objects": 4},
+        {"dead_lettered": 0},
+        {"missing": 1},
+        {"doubled": 1},
+        {"rows": {"found": 4}},
+        {"verdict": "bad"},
+    ],
+    ids=str,
+)
+def test_an_audit_with_another_number_does_not_agree(tmp_path: Path, wrong: dict[str, object]) -> None:
+    assert not Beside(reconciled(tmp_path, ROWS), audited(**wrong)).agree
+
+
+def test_an_audit_that_finds_nothing_wrong_with_a_file_that_is_missing_does_not_agree(tmp_path: Path) -> None:
+    own = reconciled(tmp_path, ROWS[2:])
+    assert own.missing_files == ["a.gz"]
+    assert not Beside(own, audited(rows={"found": 1})).agree
+    assert not Beside(own, audited(rows={"found": 1}, verdict="bad")).agree
+    assert Beside(own, audited(rows={"found": 1}, verdict="bad", missing=1)).agree
 
 
 def test_the_text_names_each_fault_and_each_dead_letter(tmp_path: Path) -> None:

@@ -49,6 +49,9 @@ class Reconciliation:
     """Bad input without a dead letter."""
     dead_letters: list[Mapping[str, Any]] = field(default_factory=list)
 
+    missing_files: list[str] = field(default_factory=list)
+    """Of which the table has no record, and nobody a dead letter."""
+
     @property
     def good(self) -> bool:
         return not (self.missing or self.doubled or self.changed or self.unexpected or self.silent)
@@ -158,6 +161,7 @@ def compare(
     letters = {(letter["path"], letter.get("row")) for letter in dead_letters}
     silent = [path for path in source.bad_files if (path, None) not in letters]
     silent += [f"{path}#{row}" for path, row in source.bad_records if (path, row) not in letters]
+    known = {path for path, _ in (*found, *letters)}
     return Reconciliation(
         files=source.objects,
         rows_in=len(source.records),
@@ -167,5 +171,6 @@ def compare(
         changed=sorted(changed),
         unexpected=sorted(found.keys() - source.records.keys()),
         silent=sorted(silent),
+        missing_files=sorted({path for path, _ in source.records} - known),
         dead_letters=sorted(dead_letters, key=lambda letter: (letter["path"], letter.get("row", -1))),
     )

@@ -16,12 +16,13 @@ from rich.console import Console
 from rich.markup import escape
 
 from blizzard.cli.source_status import source_status
-from blizzard.environment import set_variables
+from blizzard.environment import set_variables, variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.demo import data
+from infra.local.demo.audited import Beside, audit
 from infra.local.demo.reconcile import Reconciliation, read_source, reconcile
 from infra.local.demo.view import Figures, View
 from infra.local.deploy.checks import check_folder
@@ -110,7 +111,7 @@ def run() -> int:
         if folder != FOLDER:
             check_folder(folder)
         with ExitStack() as stack:
-            result, secs = _run(stack, folder, options.timeout_secs)
+            beside, secs = _run(stack, folder, options.timeout_secs)
     except KeyboardInterrupt:
         return 130
     except ConfigError as error:
@@ -122,11 +123,13 @@ def run() -> int:
         return 1
     console = Console(highlight=False, soft_wrap=True)
     console.print()
-    for line in result.lines():
+    for line in (*beside.own.lines(), "", *beside.lines()):
         console.print(escape(wrap_line(line, console.width) if console.is_terminal else line))
-    summary = "nothing missing, nothing doubled" if result.good else "NOT GOOD"
-    console.print(f"{summary}, in {secs:.0f} s", style="bold green" if result.good else "bold red")
-    return 0 if result.good else 1
+    is_good = beside.own.good and beside.agree
+    bad = "NOT GOOD" if beside.agree else "NOT GOOD: blizzard audit does not agree"
+    summary = "nothing missing, nothing doubled" if is_good else bad
+    console.print(f"{summary}, in {secs:.0f} s", style="bold green" if is_good else "bold red")
+    return 0 if is_good else 1
 
 
 def wrap_line(line: str, width: int) -> str:
@@ -137,7 +140,7 @@ def wrap_line(line: str, width: int) -> str:
     return wrapper.fill(line)
 
 
-def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Reconciliation, float]:
+def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Beside, float]:
     view = stack.enter_context(View())
     started = time.monotonic()
     config = folder.with_name(f"{folder.name}.yaml")
@@ -153,8 +156,10 @@ def _run(stack: ExitStack, folder: Path, timeout_secs: float) -> tuple[Reconcili
     _drop(demo, data.first_wave(time.time(), SEED))
     _kill_during_batch(demo)
     _drop(demo, data.second_wave(time.time(), SEED))
-    result = _wait_for_result(demo)
-    return result, time.monotonic() - demo.started
+    own = _wait_for_result(demo)
+    demo.view.print("blizzard audit compares the same files and rows")
+    beside = Beside(own, audit(config, {**variables(), **running.aws.environment()}))
+    return beside, time.monotonic() - demo.started
 
 
 def _drop(demo: Demo, drops: Iterable[data.Drop]) -> None:

@@ -1,7 +1,7 @@
 """Campaign `audit`: random worlds of which it is known what became of each file, with and without a fault.
 
-An audit of a healthy world must find nothing wrong, and the right sums; that of the same world with a planted fault
-must find it under its right name.
+An audit of a healthy world must find nothing wrong, and the right sums, and so must an examination by the doctor. Of
+the same world with a planted fault, both must find it under its right name.
 """
 
 import gzip
@@ -21,38 +21,51 @@ from deltalake import write_deltalake
 from blizzard.audit import audit, checks, compare
 from blizzard.audit.gaps import Pieces
 from blizzard.audit.report import AuditReport
+from blizzard.doctor import state as doctor_state
+from blizzard.doctor import table as doctor_table
+from blizzard.state.checkpoint_codec import CheckpointCodec
 from tests.proof.campaign import Failed, Fault, Run
-from tests.unit.healthy_worlds import HealthyWorld, healthy_world
-from tests.unit.operator_world import HOUR_SECS, OperatorWorld, kinds, paths
+from tests.unit.doctor_world import DoctorWorld, wrong
+from tests.unit.healthy_worlds import RETRIED, STOPPED, HealthyWorld, healthy_world
+from tests.unit.operator_world import HOUR_SECS, IDENTITY, kinds, paths
 
-WORLDS, AUDITED = "healthy worlds", "audits without an alarm"
+WORLDS, AUDITED, EXAMINED = "healthy worlds", "audits without an alarm", "examinations without an alarm"
 ROUNDS_OF_A_WORLD = 3
+DELETED = "a row deleted by hand"
 DOUBLED = "a file doubled by a foreign writer"
 TABLE_FIRST = "the table is read before the source is listed"
 BY_NUMBER = "rows are counted, and their numbers are not compared"
 NO_GAPS = "commits that the ledger has lost are taken for ones without files"
 NO_LETTERS = "nobody looks for the dead letter of overwritten content"
 NO_ROWS = "the rows of the table are not compared"
+REFUSED_WAIT = "the doctor takes refused content for files that wait"
+NOBODY_ELSE = "the doctor takes every commit for one of Blizzard"
+LETTERS, WRITERS = "state.dead-letters", "table.other-writers"
+RECEIPTS, MANIFEST = "state.receipts", "state.manifest"
+"""Ids of the doctor's checks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
     """`plant` returns the file that it is about, or None if it cannot be planted in this world. `finds`: whether an
-    audit shows it under its right name."""
+    audit shows it under its right name. `check`: the doctor's that shows it, too; None: it is no matter of the
+    doctor."""
 
     name: str
-    plant: Callable[[OperatorWorld, list[str]], str | None]
+    plant: Callable[[DoctorWorld, list[str]], str | None]
     finds: Callable[[AuditReport, str], bool]
+    check: str | None = None
 
 
-def _delete_rows(world: OperatorWorld, files: list[str]) -> str | None:
+def _delete_rows(world: DoctorWorld, files: list[str]) -> str | None:
     if not files:
         return None
-    world.table().delete(f"_source.file = '{files[0]}'")
+    quoted = files[0].replace("'", "''")
+    world.table().delete(f"_source.file = '{quoted}'")
     return files[0]
 
 
-def _double_rows(world: OperatorWorld, files: list[str]) -> str | None:
+def _double_rows(world: DoctorWorld, files: list[str]) -> str | None:
     if not files:
         return None
     table = world.table().to_pyarrow_table()
@@ -61,35 +74,49 @@ def _double_rows(world: OperatorWorld, files: list[str]) -> str | None:
     return files[0]
 
 
-def _change_content(world: OperatorWorld, files: list[str]) -> str | None:
+def _change_content(world: DoctorWorld, files: list[str]) -> str | None:
     if not files or world.settings.get("on_overwrite"):
         return None
     world.land(files[0], "other", "content")
     return files[0]
 
 
-def _lose_receipt(world: OperatorWorld, files: list[str]) -> str | None:
-    """The newest one, if each of its files has rows: of others the table does not know."""
-    newest = max((world.state / "receipts").iterdir(), key=lambda file: file.name)
-    if not {line["path"] for line in json.loads(gzip.decompress(newest.read_bytes()))["files"]} <= {*files}:
+def _lose_receipt(world: DoctorWorld, files: list[str]) -> str | None:
+    """The newest one, if its commit brought rows of each of its files: of others the table does not know."""
+    copy = CheckpointCodec(world.store, IDENTITY).read_copy()
+    if copy is None or copy.receipt is None:
+        return None
+    newest = world.state / "receipts" / copy.receipt
+    lines = json.loads(gzip.decompress(newest.read_bytes()))["files"]
+    if not all(line["rows"] and line["path"] in files for line in lines):
         return None
     newest.unlink()
     return newest.name
 
 
-def _wipe_manifest(world: OperatorWorld, files: list[str]) -> str | None:
+def _wipe_manifest(world: DoctorWorld, files: list[str]) -> str | None:
     shutil.rmtree(world.state / "pending")
     return ""
 
 
-def _forge_segment(world: OperatorWorld, files: list[str]) -> str | None:
+def _forge_segment(world: DoctorWorld, files: list[str]) -> str | None:
     newest = max((world.state / "pending").iterdir(), key=lambda file: file.name)
     number = int(newest.stem) + 1
     (newest.parent / f"{number:020d}.json").write_text('{"format": 1}')
     return ""
 
 
-def _lose_event(world: OperatorWorld, files: list[str]) -> str | None:
+def _restore(world: DoctorWorld, files: list[str]) -> str | None:
+    """To its first version, if rows came later."""
+    table = world.table()
+    rows = table.to_pyarrow_table(columns=["_source"]).num_rows
+    if not table.version():
+        return None
+    table.restore(0)
+    return "" if world.table().to_pyarrow_table(columns=["_source"]).num_rows < rows else None
+
+
+def _lose_event(world: DoctorWorld, files: list[str]) -> str | None:
     """Of a file in a folder that no sweep looks at."""
     if not world.settings.get("partition_filter"):
         return None
@@ -99,12 +126,13 @@ def _lose_event(world: OperatorWorld, files: list[str]) -> str | None:
 
 
 FAULTS = (
-    Planted("a row deleted by hand", _delete_rows, lambda report, path: paths(report, "rows_deleted") == [path]),
-    Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path]),
+    Planted(DELETED, _delete_rows, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
+    Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path], WRITERS),
     Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path]),
-    Planted("a lost receipt", _lose_receipt, lambda report, path: kinds(report) == ["ledger_incomplete"]),
+    Planted("a lost receipt", _lose_receipt, lambda report, path: kinds(report) == ["ledger_incomplete"], RECEIPTS),
     Planted("a wiped manifest", _wipe_manifest, lambda report, path: kinds(report) == ["manifest_wiped"]),
-    Planted("a forged segment", _forge_segment, lambda report, path: kinds(report) == ["segment_unreadable"]),
+    Planted("a forged segment", _forge_segment, lambda report, path: kinds(report) == ["segment_unreadable"], MANIFEST),
+    Planted("a restored table", _restore, lambda report, _: {*kinds(report)} >= {"table_restored"}, WRITERS),
     Planted("a lost event", _lose_event, lambda report, path: paths(report, "missing") == [path]),
 )
 
@@ -117,9 +145,13 @@ class Audits:
         BY_NUMBER: Fault("doubled rows get another name", f"^{DOUBLED} was not found"),
         NO_GAPS: Fault("files whose receipt was lost are pending, and their rows nobody's", "^a lost receipt"),
         NO_LETTERS: Fault("refused content counts as changed or pending", "^a healthy world"),
-        NO_ROWS: Fault("deleted rows are not found", "^a row deleted by hand was not found"),
+        NO_ROWS: Fault("deleted rows are not found", f"^{DELETED} was not found"),
+        REFUSED_WAIT: Fault(
+            "the doctor warns of a backlog that no run can work off", "^a healthy world.*state.backlog"
+        ),
+        NOBODY_ELSE: Fault("nobody learns who deletes rows", "was not found by the doctor"),
     }
-    wanted = (WORLDS, AUDITED, *(f"found: {fault.name}" for fault in FAULTS))
+    wanted = (WORLDS, AUDITED, EXAMINED, STOPPED, RETRIED, *(f"found: {fault.name}" for fault in FAULTS))
 
     def run(self, run: Run) -> None:
         with ExitStack() as stack:
@@ -140,6 +172,8 @@ class Audits:
             raise Failed(f"a healthy world gives an alarm, or wrong sums: {error!s:.2000}", seed) from error
         run.counts[WORLDS] += 1
         run.counts[AUDITED] += made.audits
+        run.counts[EXAMINED] += made.examinations
+        run.counts.update(made.counts)
         if not (made.world.state / "receipts").is_dir():
             return
         fault = FAULTS[number % len(FAULTS)]
@@ -152,6 +186,9 @@ class Audits:
             raise Failed(f"{fault.name} was not found under its name: {report!s:.2000}", seed)
         if fault.plant is _lose_receipt and (before.committed, before.pending) != (report.committed, report.pending):
             raise Failed(f"{fault.name} changes the sums: {report!s:.2000}", seed)
+        alarms = {each for each, _ in wrong(made.world.examine(later_secs=HOUR_SECS))} - {LETTERS}
+        if alarms != ({fault.check} if fault.check else set()):
+            raise Failed(f"{fault.name} was not found by the doctor under its name: {alarms}", seed)
         run.counts[f"found: {fault.name}"] += 1
 
 
@@ -198,10 +235,24 @@ def _no_rows() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _refused_wait() -> Iterator[None]:
+    with patch.object(doctor_state, "_refused", lambda state: 0):
+        yield
+
+
+@contextmanager
+def _nobody_else() -> Iterator[None]:
+    with patch.object(doctor_table, "_is_ours", lambda commit: True):
+        yield
+
+
 BREAKS: Mapping[str, Callable[[], Any]] = {
     TABLE_FIRST: _table_first,
     BY_NUMBER: _by_number,
     NO_GAPS: _no_gaps,
     NO_LETTERS: _no_letters,
     NO_ROWS: _no_rows,
+    REFUSED_WAIT: _refused_wait,
+    NOBODY_ELSE: _nobody_else,
 }

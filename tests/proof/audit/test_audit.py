@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof.audit.campaign import AUDITED, CAMPAIGN, FAULTS, WORLDS
+from tests.proof.audit.campaign import AUDITED, CAMPAIGN, EXAMINED, FAULTS, WORLDS
 from tests.proof.campaign import Budget, Failed, Run
 
 TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset(CAMPAIGN.variants)}
@@ -17,6 +17,7 @@ def test_healthy_worlds_give_no_alarm_and_each_planted_fault_is_found(tmp_path: 
     CAMPAIGN.run(run)
     assert run.counts[WORLDS] == 2 * len(FAULTS)
     assert run.counts[AUDITED] >= 6 * run.counts[WORLDS]
+    assert run.counts[EXAMINED] >= 3 * run.counts[WORLDS]
     assert sum(run.counts[f"found: {fault.name}"] for fault in FAULTS) >= len(FAULTS)
 
 

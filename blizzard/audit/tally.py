@@ -1,0 +1,66 @@
+"""What an audit finds, range by range, and added up."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from blizzard.audit.reach import Fate
+
+MAX_NAMES = 1_000
+"""As many files are named of what no sum of the answer needs: those with deleted rows, for example."""
+_ALL_NAMED = "doubled"
+
+
+@dataclass(slots=True)
+class Tally:
+    """`fates`: by partition. `found`: the files that are worth a name, by what is wrong with them. `sequences`: the
+    commits whose files it has met. `digest`: a sum, which does not depend on how the source was divided into ranges.
+    `sample`: files that may be read again, each with its hash."""
+
+    fates: dict[str, Counter[str]] = field(default_factory=dict)
+    skipped_by: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    found: dict[str, list[Any]] = field(default_factory=dict)
+    sequences: set[int] = field(default_factory=set)
+    digest: int = 0
+    sample: list[Any] = field(default_factory=list)
+
+    def name(self, kind: str, value: list[Any]) -> None:
+        self.counts[kind] += 1
+        names = self.found.setdefault(kind, [])
+        if kind == _ALL_NAMED or len(names) < MAX_NAMES:
+            names.append(value)
+
+    def to_json(self) -> str:
+        return json.dumps(
+            {
+                "fates": self.fates,
+                "skipped_by": self.skipped_by,
+                "counts": self.counts,
+                "found": self.found,
+                "sequences": sorted(self.sequences),
+                "digest": f"{self.digest:x}",
+                "sample": self.sample,
+            }
+        )
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        """What `to_json` of another one says."""
+        for partition, fates in answer["fates"].items():
+            self.fates.setdefault(partition, Counter()).update(fates)
+        self.skipped_by.update(answer["skipped_by"])
+        self.counts.update(answer["counts"])
+        for kind, names in answer["found"].items():
+            self.found.setdefault(kind, []).extend(names)
+        self.sequences.update(answer["sequences"])
+        self.digest += int(answer["digest"], 16)
+        self.sample.extend(answer["sample"])
+
+    def total(self, fate: Fate) -> int:
+        return sum(fates[fate] for fates in self.fates.values())
+
+    def partitions(self) -> Iterator[tuple[str, dict[str, int]]]:
+        for partition, fates in sorted(self.fates.items()):
+            yield partition, {"objects": fates.total(), **{str(fate): fates[fate] for fate in Fate}}

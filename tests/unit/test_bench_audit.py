@@ -1,0 +1,20 @@
+"""The measurements and costs of `audit`, from invented figures."""
+
+import pytest
+
+from benchmarks.audit import dollars
+from benchmarks.stats import Spread
+from benchmarks.suite.audit import measured
+from blizzard.prices.price_list import PriceList
+
+
+def test_the_goals_are_those_of_the_largest_size() -> None:
+    small, large = {"secs": 5.0, "peak_mb": 300}, {"secs": 50.0, "peak_mb": 1_000}
+    found = measured({10_000: [small], 1_000_000: [large, {**large, "secs": 70.0}]})
+    assert found["secs"] == Spread.of([50.0, 70.0])
+    assert found["mib"].median == pytest.approx(953.7, abs=0.1)
+
+
+def test_s3_charges_for_writing_and_listing_and_less_for_reading() -> None:
+    prices = PriceList("us-east-1", "2026-11-01", {"s3_get": 0.1, "s3_put_or_list": 1.0})
+    assert dollars({"GET": 2, "HEAD": 3, "LIST": 4, "PUT": 5, "DELETE": 6}, prices) == pytest.approx(9.5)
