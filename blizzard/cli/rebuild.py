@@ -50,21 +50,26 @@ def command(
         _refuse_without_to(swap=swap, without_gone=without_gone)
         ids = [each.id for _, each in selected(config, pipeline, source)]
         told = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json).run()
-        raise typer.Exit(_answer(told, {"file": file, "sources": told.states()}, as_json=as_json))
-    old = _only_pipeline(config, pipeline, source)
-    table_uri = _target(config, old, to, swap=swap, without_gone=without_gone)
-    document: dict[str, Any] = {"file": file, "pipeline": old.name, "table_uri": old.table_uri, "to": table_uri}
-    if table_uri == old.table_uri:
-        told = Told(EXIT_OK)
-        told.notes.append(f"pipeline {old.name} writes to {table_uri} already: there is nothing to do")
+        document: dict[str, Any] = {"file": file, "sources": told.states()}
     else:
+        old = _only_pipeline(config, pipeline, source)
+        table_uri = _target(config, old, to, swap=swap, without_gone=without_gone)
         ids = [each.id for each in old.sources.values()]
         rebuild = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json)
-        told = rebuild.run(to=table_uri, swap=swap, without_gone=without_gone)
-    if told.swapped and not _change_config(Path(file), old.name, table_uri, told):
-        told.code = EXIT_BAD
-    document |= {"sources": told.tables(), "swapped": told.swapped, "config_changed": told.config_changed}
+        told = _whole_table(rebuild, old, table_uri, swap=swap, without_gone=without_gone)
+        if told.swapped and not _change_config(Path(file), old.name, table_uri, told):
+            told.code = EXIT_BAD
+        document = {"file": file, "pipeline": old.name, "table_uri": old.table_uri, "to": table_uri}
+        document |= {"sources": told.tables(), "swapped": told.swapped, "config_changed": told.config_changed}
     raise typer.Exit(_answer(told, document, as_json=as_json))
+
+
+def _whole_table(rebuild: Rebuild, old: Pipeline, table_uri: str, *, swap: bool, without_gone: bool) -> Told:
+    if table_uri != old.table_uri:
+        return rebuild.run(to=table_uri, swap=swap, without_gone=without_gone)
+    told = Told(EXIT_OK)
+    told.notes.append(f"pipeline {old.name} writes to {table_uri} already: there is nothing to do")
+    return told
 
 
 def _refuse_without_to(*, swap: bool, without_gone: bool) -> None:

@@ -18,7 +18,7 @@ from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.state.settled_letters import SettledLetters, settled_folders
-from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
+from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import read_reports
@@ -87,7 +87,6 @@ def source_status(
     checkpoint, problem = _state(store, commit, identity)
     backlog, segments_problem = _backlog(store, identity, checkpoint, rules or BatchRules(no_folder))
     committed_ts = _committed_ts(commit, checkpoint)
-    unknown_fields, misfits = _odd_fields(store, identity, checkpoint)
     run, run_problem = _run(store, pipeline)
     return SourceStatus(
         source=identity.source_id,
@@ -103,8 +102,7 @@ def source_status(
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
         dead_letter_files=_dead_letter_files(store, identity),
-        unknown_fields=unknown_fields.as_document(),
-        misfits=misfits.as_document(),
+        **_odd_fields(store, identity, checkpoint),
         last_commit_ts=committed_ts,
         last_commit_age_secs=_age_secs(committed_ts, now_ts),
         unordered=_unordered(store, identity),
@@ -204,15 +202,14 @@ def _backlog(
     return backlog, _add_segments(backlog, Manifest(store, identity.state_prefix, identity.source_id))
 
 
-def _odd_fields(
-    store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None
-) -> tuple[UnknownFields, UnknownFields]:
-    """The unknown fields and the misfits of the newest commit."""
+def _odd_fields(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """`unknown_fields` and `misfits` of the newest commit."""
+    unknown_fields, misfits = NO_FIELDS, NO_FIELDS
     if checkpoint is not None and checkpoint.receipt is not None:
         with suppress(NotFound, UnreadableState):  # the next run says what is wrong with it
             receipt = Receipts(store, identity.state_prefix).get(checkpoint.receipt)
-            return receipt.unknown_fields, receipt.misfits
-    return NO_FIELDS, NO_FIELDS
+            unknown_fields, misfits = receipt.unknown_fields, receipt.misfits
+    return {"unknown_fields": unknown_fields.as_document(), "misfits": misfits.as_document()}
 
 
 def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:

@@ -141,13 +141,10 @@ def encode(checkpoint: Checkpoint, change: Difference | None = None) -> str:
         "last_update_ts": checkpoint.last_update_ts,
         "moved_to": checkpoint.moved_to,
     }
-    if not checkpoint.bases:
-        for name in _ONLY_WITH_BASES:
-            del document[name]
-    for name in _LEFT_OUT_IF_NONE:
-        if document[name] is None:
-            del document[name]
-    return json.dumps(document, separators=(",", ":"))
+    left_out = {name for name in _LEFT_OUT_IF_NONE if document[name] is None}
+    left_out.update(() if checkpoint.bases else _ONLY_WITH_BASES)
+    kept = {name: value for name, value in document.items() if name not in left_out}
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def _version(checkpoint: Checkpoint) -> int:

@@ -75,12 +75,11 @@ def recover(
     if not scanned.states and copy_sequence != version:
         scanned, version = _search(table, identity, version, codec, log)
     states = [*scanned.states, *([copy] if copy else [])]
-    for state in states:
-        if state.sequence == version:
-            _refuse_moved(state, identity, moved)
-            return Recovered(state, unpublished=copy is None or copy.sequence != version)
-    begun = _begin_repair(table, identity, version, states, (scanned.rest, copy_rest))
+    known = next((state for state in states if state.sequence == version), None)
+    begun = known or _begin_repair(table, identity, version, states, (scanned.rest, copy_rest))
     _refuse_moved(begun, identity, moved)
+    if known is not None:
+        return Recovered(known, unpublished=copy is None or copy.sequence != version)
     repaired = repair(begun, version, FilesRead(table, ledger, sizes, slice_threshold_bytes), folder_of, log)
     return Recovered(repaired, repaired=True, unpublished=True)
 
