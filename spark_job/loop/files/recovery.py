@@ -57,9 +57,8 @@ def recover(
 ) -> Recovered[Checkpoint]:
     """The checkpoint to continue from. `store` holds the checkpoint's copy. A newest checkpoint that cannot be read is
     repaired from an older one and the ledger; where that lacks receipts, from the table's rows, and files larger than
-    `slice_threshold_bytes` may have been read in part. `moved`: whether the table may have been moved.
-
-    Raises RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
+    `slice_threshold_bytes` may have been read in part. `moved`: whether the table may have been moved. Raises
+    RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
     """
     scanned = _scan(table.commits(scan_commits), identity, codec, log)
     version = scanned.txn_version if scanned.txn_version is not None else table.txn_version(identity.app_id)
