@@ -66,11 +66,9 @@ def recover(
     copy_sequence = max((known.sequence for known in (copy, copy_rest) if known), default=-1)
     if version is None:
         fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
-        if copy_sequence >= 0:  # if `_fresh` refuses the run, it stays, since it helps to restore a lost Txn
-            _discard_newer_copy(table, store, identity, copy_sequence, None, log)
+        _discard_newer_copy(table, store, identity, copy_sequence, None, log)
         return Recovered(fresh)
-    if copy_sequence > version:
-        _discard_newer_copy(table, store, identity, copy_sequence, version, log)
+    _discard_newer_copy(table, store, identity, copy_sequence, version, log)
     if not scanned.states and copy_sequence != version:
         scanned, version = _search(table, identity, version, codec, log)
     states = [*scanned.states, *([copy] if copy else [])]
@@ -193,7 +191,10 @@ def _discard_newer_copy(
 ) -> None:
     """Deletes a copy that names commits which the table does not have, since the table was restored from a backup or
     recreated. Also deletes the manifest, which has records of sweeps that started from that copy. The next sweep then
-    lists everything again. The copy is deleted last, so that the next run repeats this after a crash in between."""
+    lists everything again. The copy is deleted last, so that the next run repeats this after a crash in between. A run
+    that is refused leaves it, since it helps to restore a lost Txn. `copy_sequence`: -1 if there is none."""
+    if copy_sequence <= (-1 if version is None else version):
+        return
     if table.txn_version(identity.app_id) != version:
         raise LostRace(f"another job of source {identity.source_id} has just committed")
     log("table_behind", source=identity.source_id, sequence=version, copy_sequence=copy_sequence)
