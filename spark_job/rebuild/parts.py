@@ -7,13 +7,12 @@ from typing import Any
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
-from blizzard.state.batch import BatchPlan
+from blizzard.state.batch import BatchRules, unmoved_plan
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.delta_log import WHOLE_LOG
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.run_ref import SequenceRange
-from blizzard.state.watermark import FolderOf, SourceProgress
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.loop.files.recovery import recover
@@ -83,13 +82,12 @@ class Parts:
 
     def commit(self, checkpoint: Checkpoint) -> bool:
         """One without rows. False: another process committed first."""
-        return self.ingest.commit_state(state_plan(checkpoint, self.settings.rules.folder_of))
+        return self.ingest.commit_state(state_plan(checkpoint, self.settings.rules))
 
 
-def state_plan(checkpoint: Checkpoint, folder_of: FolderOf) -> FilePlan:
+def state_plan(checkpoint: Checkpoint, rules: BatchRules) -> FilePlan:
     """The plan of a commit that changes nothing but what `checkpoint` says."""
-    progress = SourceProgress.from_checkpoint(checkpoint, folder_of)
-    return FilePlan(BatchPlan(checkpoint, (), (), checkpoint.position, progress, full=False), ())
+    return FilePlan(unmoved_plan(checkpoint, rules), ())
 
 
 def count_files(keeper: LedgerKeeper, checkpoint: Checkpoint) -> int:

@@ -320,7 +320,7 @@ def test_a_moved_table_is_refused_whatever_else_is_lost(harm: str) -> None:
 
 def move(world: World, uri: str) -> None:
     state = replace(world.state_now(), moved_to=uri)
-    assert world.job().commit_state(state_plan(state, world.settings.rules.folder_of))
+    assert world.job().commit_state(state_plan(state, world.settings.rules))
 
 
 # The store that stages

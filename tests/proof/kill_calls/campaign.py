@@ -19,6 +19,7 @@ from tests.proof.kill_calls.world import (
     LETTERS_SETTLED,
     OVERWRITTEN_IN_PART,
     PUT_BACK,
+    REBUILDS,
     SOMEBODY,
     World,
 )
@@ -72,6 +73,7 @@ class KillCalls:
         "files overwritten while in progress",
         PUT_BACK,
         LETTERS_SETTLED,
+        REBUILDS,
     )
 
     def run(self, run: Run) -> None:

@@ -1,18 +1,25 @@
-"""An operator who puts repaired records back, and replaces files, while everything else goes on."""
+"""An operator who puts repaired records back, replaces files, and rebuilds the state, while everything else goes on."""
 
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+from blizzard.errors import LostRace
 from blizzard.ledger.merge import LedgerSettings
+from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
+from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.rebuild.parts import Parts
+from spark_job.rebuild.staged_store import StagedStore
+from spark_job.rebuild.state import StateRebuild
 from spark_job.repair.repair_files import repair_files
 from spark_job.repair.source import RepairSource
 from spark_job.repair.wishes import stored_letters
@@ -24,7 +31,10 @@ NOT_LOOKED_UP = "a replay does not look up which of its records the table has"
 SETTLED_BEFORE = "letters are settled before the commit that has their records"
 READ_ANEW = "read anew"
 """The event that says which files an operator may have read as a whole."""
-SHARE_OF_REPLAYS = 0.7
+REBUILT = "rebuilt"
+"""The event that says what was wrong with a state."""
+SHARE_OF_REBUILDS, SHARE_OF_REPLAYS = 0.2, 0.7
+"""The second is of the others."""
 MOST_REPLACED = 3
 
 
@@ -45,6 +55,10 @@ def operate(
 ) -> None:
     """`more`: `new_id` and `log`."""
     calls = Loading(delta)
+    settings = replace(settings, ledger=LedgerSettings())
+    if rng.random() < SHARE_OF_REBUILDS:
+        _rebuild(identity, settings, MemoryTable(delta, identity, calls), landing, state, **more)
+        return
     letters = DeadLetters(state, identity.state_prefix, identity.source_id)
     reader = MemoryReader(landing, letters, identity.source_id, time.time, calls)  # type: ignore[arg-type]
     table = MemoryTable(delta, identity, calls)
@@ -57,7 +71,7 @@ def operate(
     print(json.dumps({"event": READ_ANEW, "paths": [item.path for item in items if not item.given]}), flush=True)
     repair_files(
         identity,
-        replace(settings, rules=replace(settings.rules, interval_files=rng.randint(1, 4)), ledger=LedgerSettings()),
+        replace(settings, rules=replace(settings.rules, interval_files=rng.randint(1, 4))),
         work=Work(items),
         table=table,
         reader=reader,
@@ -69,6 +83,39 @@ def operate(
         sleep=lambda secs: time.sleep(min(secs, 0.001)),
         **more,
     ).run()
+
+
+def _rebuild(
+    identity: SourceIdentity,
+    settings: FileSettings,
+    table: MemoryTable,
+    landing: ObjectStore,
+    state: ObjectStore,
+    *,
+    new_id: Callable[[], str],
+    log: Log,
+) -> None:
+    staged = StagedStore(state, time.time)
+    ingest = ingest_files(
+        identity,
+        settings,
+        table=table,
+        reader=MemoryReader(landing, DeadLetters(state, identity.state_prefix, ""), "", time.time, table._calls),  # type: ignore[arg-type]
+        state=staged,
+        files=landing,
+        clock=time.time,
+        watch=Stopwatch(time.monotonic),
+        new_id=new_id,
+        sleep=lambda secs: None,
+        log=log,
+    )
+    ids = {identity.source_id}
+    rebuild = StateRebuild(Parts(identity, settings, table, staged, landing, ingest, ids, time.time, new_id, log))
+    found = rebuild.find()
+    if not found.is_well:
+        with suppress(LostRace):  # as somebody is told, who then starts it again
+            rebuild.apply(found)
+    print(json.dumps({"event": REBUILT, "problems": [*found.problems]}), flush=True)
 
 
 def _to_replay(state: ObjectStore, identity: SourceIdentity) -> Iterator[Item]:

@@ -17,7 +17,7 @@ from tests.proof.campaign import Failed, Run
 from tests.proof.kill.fork_server import KILLED, ForkedProcess, ForkServer
 from tests.proof.kill_calls.account import Account, History, account, changed, strangers, wrong_letters
 from tests.proof.kill_calls.messages import event_of, file_of
-from tests.proof.kill_calls.operator import READ_ANEW
+from tests.proof.kill_calls.operator import READ_ANEW, REBUILT
 from tests.proof.kill_calls.places import Places
 from tests.proof.kill_calls.processes import IDENTITY, LEDGER_BREAKER, ON_S3, OPERATOR, SETTINGS, Folders
 from tests.proof.kill_calls.service import STARTED, active_runs, end_run
@@ -40,6 +40,7 @@ DAMAGED = "times that the ledger was damaged"
 DECISIVE = {"job": WRITTEN, "dispatcher": STARTED, OPERATOR: WRITTEN}
 """The call before or after which a death matters most, so that many die there."""
 MOST_AT_THE_END = 20
+REBUILDS = "states that an operator rebuilt"
 PUT_BACK, LETTERS_SETTLED = "records that an operator put back", "most letters of a table that are settled"
 OVERWRITTEN_IN_PART = "files overwritten while a part of them was in the table"
 
@@ -215,6 +216,8 @@ class World:
                 receipt = event["receipt"]
             elif event["event"] == "batch_committed":
                 self.promised.add(receipt)
+            elif event["event"] == REBUILT:
+                self.run.counts[REBUILDS] += bool(event["problems"])
             elif event["event"] == READ_ANEW:
                 self.read_anew.update(event["paths"])
             elif event["event"] == "damaged":
