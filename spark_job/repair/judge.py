@@ -54,7 +54,9 @@ class Judge:
         """Those of the items that are read; ends the others. All are of one kind."""
         entries = self._ledger.find(checkpoint, [item.path for item in items])
         wanted = {item.path: item.records for item in items if item.kind is not Kind.REPLACE}
-        facts = _Facts(checkpoint, entries, self._table.rows_present(wanted), self._heads(items))
+        facts = _Facts(
+            checkpoint, entries, self._table.rows_present(wanted), self._heads(items), self._of_nobody(checkpoint)
+        )
         chosen = []
         for item in items:
             verdict = self._verdict(item, facts)
@@ -63,6 +65,10 @@ class Judge:
             else:
                 chosen.append(verdict)
         return chosen
+
+    def _of_nobody(self, checkpoint: Checkpoint) -> bool:
+        """Whether the table has rows of the first Blizzard, which do not name their files."""
+        return checkpoint.before_ledger_ts is not None and self._table.holds_rows_of_nobody()
 
     def _heads(self, items: Sequence[Item]) -> Mapping[str, ObjectInfo | None]:
         found: dict[str, ObjectInfo | None] = {}
@@ -80,12 +86,11 @@ class Judge:
             return _held(
                 item, "it is larger than a batch and is being read; repeat this when it is ingested to its end"
             )
-        match item.kind:
-            case Kind.REPLACE:
-                return self._replaced(item, facts)
-            case Kind.FILE:
-                return self._file(item, facts)
-        return self._records(item, facts)
+        if item.kind in (Kind.RECORDS, Kind.GIVEN):
+            return self._records(item, facts)
+        if facts.of_nobody and item.path not in facts.entries:
+            return _held(item, "the table may have its rows from the first Blizzard, which do not name their file")
+        return self._replaced(item, facts) if item.kind is Kind.REPLACE else self._file(item, facts)
 
     def _replaced(self, item: Item, facts: "_Facts") -> Chosen | Result:
         info = facts.heads[item.path]
@@ -153,6 +158,7 @@ class _Facts:
     entries: Mapping[str, LedgerEntry]
     present: Mapping[FileVersion, frozenset[int]]
     heads: Mapping[str, ObjectInfo | None]
+    of_nobody: bool
 
     def contents(self, path: str) -> set[str]:
         """The etags of which the table has rows."""

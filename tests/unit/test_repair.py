@@ -1,12 +1,14 @@
 """Files and records that are read once more: exactly once, whatever happens in between."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
 from blizzard.state.batch import OnOverwrite
 from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.settled_letters import SettledLetters
+from spark_job.repair.judge import Judge
 from spark_job.repair.work import Fate, Item, Kind
 from tests.unit import fakes
 from tests.unit.fakes import POISON, REFUSED, Crash, World, crash
@@ -201,6 +203,22 @@ def test_a_file_whose_records_are_numbered_otherwise_today_is_held(monkeypatch: 
     accepting(monkeypatch)
     monkeypatch.setattr("tests.unit.memory_reader._end_of_slice", lambda records, file: len(records) - 1)
     assert "it has 3 records as it is read today, and had 4" in held(world, item)
+
+
+def test_rows_of_the_first_blizzard_are_not_doubled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They do not name their file, so nothing could take them out."""
+    world = World()
+    world.arrive("new.txt")
+    world.drain()
+    world.put("old.txt", "a row of the table already")
+    world.delta.rows_of_nobody = True
+    whole = Judge.choose
+    monkeypatch.setattr(
+        Judge, "choose", lambda self, state, *more: whole(self, replace(state, before_ledger_ts=1.0), *more)
+    )
+    assert "rows from the first Blizzard" in held(world, item_of(world, "old.txt", Kind.REPLACE))
+    assert "rows from the first Blizzard" in held(world, item_of(world, "old.txt", Kind.FILE))
+    assert repaired(world, item_of(world, "new.txt", Kind.REPLACE)) == [(Fate.DONE, 2)]
 
 
 def test_a_file_in_progress_is_held() -> None:
