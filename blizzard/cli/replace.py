@@ -38,6 +38,8 @@ def command(
     matching(path, "--path")
     if not path and partition is None:
         raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
+    if partition is not None and not partition.strip("/ "):
+        raise ConfigError(["--partition: expected a folder of the source, found nothing. All files: --path '**'"])
     request = {
         "config": file,
         "replace": True,

@@ -94,13 +94,15 @@ class DeadLetters:
             for letter in letters:
                 writes.submit(partial(self.write_file, letter, now_ts))
 
-    def write_records(self, letters: Iterable[DeadLetter], now_ts: float) -> int:
+    def write_records(self, letters: Iterable[DeadLetter], now_ts: float, attempt: str = "") -> int:
         """Write dead letters, sorted by file, then row, in bounded memory. Returns how many. Raises the storage error
-        of the first failed write, after all writes have ended."""
+        of the first failed write, after all writes have ended. `attempt`: of a file that is read once more, so that
+        the letters of before stay until a commit has settled them."""
         written, timestamp = 0, _timestamp(now_ts)
         with ParallelCalls(self._max_concurrency, name="dead-letters") as writes:
             for first, lines in _chunked_by_file((letter, self._line(letter, timestamp)) for letter in letters):
-                writes.submit(partial(self._put, first, f"records-{first.row or 0:012d}.ndjson", lines))
+                name = f"records-{first.row or 0:012d}{f'-{attempt}' if attempt else ''}.ndjson"
+                writes.submit(partial(self._put, first, name, lines))
                 written += len(lines)
         return written
 
@@ -122,6 +124,14 @@ class DeadLetters:
             for each in self._store.list_folders(self._folder)
             if each[len(self._folder) :].rpartition("-")[0] in names
         }
+
+    def etags_of(self, path: str) -> set[str]:
+        """The contents of this file that have letters, as far as these can be read."""
+        found, unreadable = set[str](), list[str]()
+        for folder in self.folders_of([path]):
+            letters = self.letters(folder=folder, unreadable=unreadable)
+            found.update(str(letter.get("etag", "")) for letter in letters if letter.get("path") == path)
+        return found
 
     def has_file(self, path: str, etag: str) -> bool:
         """Whether this version of the file has any."""

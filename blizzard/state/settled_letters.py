@@ -21,7 +21,7 @@ class Scope(StrEnum):
     """Which letters of a file one mark is about."""
 
     ALL = "all"
-    """Of its records and of the file as a whole, of any content: it was read anew."""
+    """Of the file as a whole, and of all records of the content with this etag: it was read anew."""
     FILE = "file"
     """Of the file as a whole, with this etag."""
     RECORDS = "records"
@@ -39,7 +39,7 @@ class Mark:
     rows: tuple[int, ...] = ()
 
     def covers(self, etag: str, row: int | None, written_ts: float) -> bool:
-        if written_ts >= self.before_ts or (self.scope is not Scope.ALL and etag != self.etag):
+        if written_ts >= self.before_ts or etag != self.etag:
             return False
         if self.scope is Scope.RECORDS:
             return row in self.rows

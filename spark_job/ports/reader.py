@@ -68,8 +68,9 @@ class FileRows(Rows, Protocol):
         """The refused records, sorted by file and row. Writes nothing. Raises as `write_dead_records` does."""
         ...
 
-    def write_dead_records(self) -> None:
-        """Write the dead letters of the refused records. Called before the commit, so that a crash loses none."""
+    def write_dead_records(self, attempt: str = "") -> None:
+        """Write the dead letters of the refused records. Called before the commit, so that a crash loses none.
+        `attempt`: as `DeadLetters.write_records` has it."""
         ...
 
 

@@ -100,16 +100,18 @@ class Judge:
 
     def _file(self, item: Item, facts: "_Facts") -> Chosen | Result:
         entry, info = facts.entries.get(item.path), facts.heads[item.path]
-        if entry is not None and entry.etag == item.etag and entry.is_done:
-            return Result(item, Fate.IN_ALREADY, sequence=entry.sequence)
+        etag = item.etag or ("" if info is None else info.etag)  # a file that was never opened has none in its letter
+        done = entry if entry is not None and entry.is_done and not entry.is_from_table else None
+        if done is not None and done.etag == etag:
+            return Result(item, Fate.IN_ALREADY, sequence=done.sequence)
         if info is None:
             return _held(item, "the source no longer has it")
-        if info.etag != item.etag:
+        if done is not None and done.etag == info.etag:
+            return Result(item, Fate.SUPERSEDED, "its content of now is in the table", sequence=done.sequence)
+        if info.etag != etag:
             return _held(item, f"the source has other content now, with etag {info.etag}: {REPLACE}")
         contents = facts.contents(item.path)
-        if entry is None and item.etag in contents:
-            return Result(item, Fate.IN_ALREADY)
-        others = contents - {item.etag}
+        others = contents - {etag}
         if others and self._on_overwrite is not OnOverwrite.REPLACE:
             return _held(
                 item,
@@ -122,9 +124,10 @@ class Judge:
         if entry is None:
             return _held(item, "no commit of this table has the file")
         if entry.etag != item.etag:
-            return Result(
-                item, Fate.SUPERSEDED, "the table has other content of this file now", sequence=entry.sequence
-            )
+            what = "the table has other content of this file now"
+            if not entry.is_done or item.kind is Kind.GIVEN or item.etag in facts.contents(item.path):
+                return _held(item, f"{what}: {REPLACE}")
+            return Result(item, Fate.SUPERSEDED, what, sequence=entry.sequence)
         if entry.state is FileState.FAILED:
             return _held(item, "the file was refused as a whole: replay that letter")
         present = tuple(sorted(facts.present.get(FileVersion(item.path, item.etag), ())))

@@ -102,7 +102,8 @@ def main(request: str) -> int:
         engines.close()
     sys.stdout.write(json.dumps({"answer": answers}) + "\n")
     sys.stdout.flush()
-    if any(answer["error"] or answer["left"] or answer["counts"]["bad"] for answer in answers):
+    bad = ("error", "left", "unreadable")
+    if any(answer["counts"]["bad"] or any(answer[name] for name in bad) for answer in answers):
         return EXIT_STOPPED if stop.is_set() else EXIT_BAD
     return EXIT_OK
 
@@ -138,18 +139,23 @@ def _wishes(request: Request, parts: Sequence[SourceParts], records: list[GivenR
             request.matches(), frozenset(request.stages), request.reason, request.since_ts, request.until_ts
         )
         return [from_letters(one.state, one.identity.state_prefix, one.identity.source_id, wanted) for one in parts]
-    taken = set[int]()
+    taken = dict[int, list[str]]()
     wishes = [from_given(one.state, one.identity.state_prefix, one.identity.source_id, records, taken) for one in parts]
-    unknown = [one for one in records if one.line not in taken]
-    if unknown:
-        raise ConfigError(
-            [
-                f"{request.records}, line {one.line}: record {one.row} of {one.path} has no dead letter in "
-                f"{one.source or ', '.join(request.sources)}; see `blizzard letters --details`. Nothing was put back."
-                for one in unknown[:20]
-            ]
-        )
+    problems = [_problem_of(one, request, taken.get(one.line, [])) for one in records]
+    if any(problems):
+        raise ConfigError([problem for problem in problems if problem][:20])
     return wishes
+
+
+def _problem_of(one: GivenRecord, request: Request, letters: Sequence[str]) -> str | None:
+    """Unless a record takes the place of exactly one."""
+    which = f"{request.records}, line {one.line}: record {one.row} of {one.path}"
+    if not letters:
+        where = one.source or ", ".join(request.sources)
+        return f"{which} has no dead letter in {where}; see `blizzard letters --details`. Nothing was put back."
+    if len(letters) > 1:
+        return f"{which} has several letters ({'; '.join(letters)}): say source and etag. Nothing was put back."
+    return None
 
 
 def _listed(request: Request, parts: SourceParts) -> Wish:
@@ -162,7 +168,7 @@ def _repair(parts: SourceParts, wish: Wish, request: Request, stop: threading.Ev
     if wish.items and not request.dry_run and not stop.is_set():
         try:
             repair_of(parts, work).run(stop.is_set)
-        except BlizzardError as caught:
+        except (BlizzardError, ConnectionRefusedError) as caught:  # the second of py4j, if Spark's JVM has ended
             error = str(caught)
             log("source_failed", source=parts.identity.source_id, kind=type(caught).__name__, error=error)
     return answer_of(parts.identity.source_id, wish, work, dry_run=request.dry_run, error=error)

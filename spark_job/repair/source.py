@@ -1,7 +1,7 @@
 """Files that an operator has read once more, as a kind of source: its commits are those of the source itself, under the
 same Txn, and leave its position in the manifest as it is."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import floor
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 from blizzard.errors import BlizzardError
 from blizzard.state.batch import PlannedFile, unmoved_plan
 from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.receipts import Repair
 from blizzard.state.settled_letters import Mark, Scope, SettledLetters, Settlement
 from spark_job.loop.files.batch_checks import check_complete, refuse_if_systemic
@@ -123,10 +124,10 @@ class RepairSource(FileSource):
         if len(failed) == len(results):
             for result in failed:
                 self._work.end(result)
-            self._outputs.write_dead_letters(None, rows.outcomes)
             return None
-        done = [result.item.path for result in results if result.fate is Fate.DONE]
-        return RepairBatch(rows, replaced=done if plan.replaces else (), results=results, taken=rows.outcomes)
+        taken = [outcome for outcome in rows.outcomes if outcome.error is None]
+        replaced = [outcome.path for outcome in taken] if plan.replaces else ()
+        return RepairBatch(rows, replaced=replaced, results=results, taken=taken)
 
     def _records_batch(self, plan: RepairPlan, rows: FileRows) -> RepairBatch | None:
         by_path = {outcome.path: outcome for outcome in rows.outcomes}
@@ -156,8 +157,9 @@ class RepairSource(FileSource):
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         if not isinstance(plan, RepairPlan) or not isinstance(batch, RepairBatch):
             return super().record(plan, batch)
-        if plan.repair is Repair.WHOLE:
-            self._outputs.write_dead_letters(batch.rows, batch.outcomes)
+        if plan.repair is Repair.WHOLE and any(outcome.dead_records for outcome in batch.taken):
+            with self._watch.part("letters"):
+                batch.rows.write_dead_records(f"{plan.base.sequence + 1:020d}-{self._new_id()}")
         self._waiting = plan, batch
         outcomes = [_as_receipt(outcome, plan.repair) for outcome in batch.taken]
         found = batch.rows.unknown_fields.shortened(), batch.rows.misfits.shortened()
@@ -181,7 +183,7 @@ class RepairSource(FileSource):
 
     def _settle(self, results: Iterable[Result], before_ts: float, commit: tuple[int | None, int | None]) -> None:
         """If storage refuses it, the letters look open, and the next replay repeats this."""
-        marks = tuple(mark for result in results if (mark := mark_of(result, before_ts)) is not None)
+        marks = tuple(mark for result in results for mark in self._marks(result, before_ts))
         if not marks:
             return
         try:
@@ -189,16 +191,20 @@ class RepairSource(FileSource):
         except BlizzardError as error:
             self._log("publish_failed", source=self._identity.source_id, error=str(error))
 
-
-def mark_of(result: Result, before_ts: float) -> Mark | None:
-    """Of the letters that a result settles, written before this time; None: it settles none."""
-    item, before_ts = result.item, floor(before_ts * 1000) / 1000  # letters have milliseconds
-    if item.kind in (Kind.RECORDS, Kind.GIVEN):
-        rows = item.records if result.fate is Fate.SUPERSEDED else result.settled
-        return Mark(item.path, Scope.RECORDS, before_ts, item.etag, rows) if rows else None
-    if result.fate is Fate.DONE:
-        return Mark(item.path, Scope.ALL, before_ts)
-    return Mark(item.path, Scope.FILE, before_ts, item.etag) if result.fate is Fate.IN_ALREADY else None
+    def _marks(self, result: Result, before_ts: float) -> Iterator[Mark]:
+        """Of the letters that a result settles, written before this time. Those of a file that was read anew are all
+        that there are now, of any content; a content that comes later has letters of its own."""
+        item, before_ts = result.item, floor(before_ts * 1000) / 1000  # letters have milliseconds
+        if item.kind in (Kind.RECORDS, Kind.GIVEN):
+            rows = item.records if result.fate is Fate.SUPERSEDED else result.settled
+            if rows:
+                yield Mark(item.path, Scope.RECORDS, before_ts, item.etag, rows)
+        elif result.fate is Fate.DONE:
+            letters = DeadLetters(self._state, self._identity.state_prefix, self._identity.source_id)
+            for etag in sorted({item.etag, *letters.etags_of(item.path)}):
+                yield Mark(item.path, Scope.ALL, before_ts, etag)
+        elif result.fate in (Fate.IN_ALREADY, Fate.SUPERSEDED):
+            yield Mark(item.path, Scope.FILE, before_ts, item.etag)
 
 
 def _result_of_file(one: Chosen, outcome: Outcome) -> Result:
@@ -211,12 +217,15 @@ def _unlike(one: Chosen, outcome: Outcome) -> Result | None:
     """Of a file of which the records cannot be taken as they were numbered; None: they can."""
     if outcome.error is not None:
         return Result(one.item, Fate.HELD, outcome.error)
-    if one.expected_records is not None and outcome.records_read != one.expected_records:
+    if one.item.kind is Kind.GIVEN:
+        return None
+    had = "nobody knows how many" if one.expected_records is None else f"{one.expected_records:,}"
+    if outcome.records_read != one.expected_records or outcome.rows + outcome.dead_records != len(_numbers(one.file)):
         return Result(
             one.item,
             Fate.HELD,
-            f"it has {outcome.records_read:,} records as it is read today, and had {one.expected_records:,} when it "
-            "was ingested, so their numbers may be others: `blizzard replace --path` reads all of it anew",
+            f"it has {outcome.records_read:,} records as it is read today, and had {had} when it was ingested, so "
+            "their numbers may be others: `blizzard replace --path` reads all of it anew",
         )
     return None
 

@@ -131,7 +131,8 @@ def _given_record(number: int, line: str) -> GivenRecord:
     if not is_object:
         raise ValueError('expected the repaired record as "record", an object, or as JSON text in "raw"')
     source, etag = (json.loads(values.get(name, "null")) or "" for name in ("source", "etag"))
-    return GivenRecord(number, str(source), path, str(etag), row, " ".join(text.splitlines()))
+    text.encode()  # a lone surrogate is a ValueError
+    return GivenRecord(number, str(source), path, str(etag), row, text.replace("\r", " ").replace("\n", " "))
 
 
 def _texts_of(line: str) -> dict[str, str]:
@@ -160,23 +161,26 @@ def _next(line: str, at: int) -> int:
 
 
 def from_given(
-    store: ObjectStore, state_prefix: str, source_id: str, records: Sequence[GivenRecord], taken: set[int]
+    store: ObjectStore, state_prefix: str, source_id: str, records: Sequence[GivenRecord], taken: dict[int, list[str]]
 ) -> Wish:
-    """Of the records, those for which this source has a letter; their lines are added to `taken`."""
-    wish, etags = Wish(), dict[tuple[str, int], list[str]]()
+    """Of the records, those for which this source has a letter. `taken`: by line, which letters it may mean; this adds
+    to it."""
+    wish, etags = Wish(), dict[tuple[str, int], dict[str, bool]]()
     wanted = {(one.path, one.row) for one in records}
     for letter, settlement in stored_letters(store, state_prefix, source_id, wish.unreadable):
         place = str(letter.get("path")), letter.get("row")
-        if place in wanted:  # an open letter counts before one that is settled
-            known = etags.setdefault((place[0], int(place[1] or 0)), [])
-            known.insert(len(known) if settlement is not None else 0, str(letter["etag"]))
+        if place in wanted and not _is_of_member(letter):
+            known = etags.setdefault((place[0], int(place[1] or 0)), {})
+            etag = str(letter["etag"])
+            known[etag] = known.get(etag, False) or settlement is None
     by_content = dict[tuple[str, str], dict[int, str]]()
     for one in records:
-        candidates = etags.get((one.path, one.row), [])
-        etag = next((etag for etag in candidates if one.etag in ("", etag)), None)
-        if etag is not None and one.source in ("", source_id):
-            taken.add(one.line)
-            by_content.setdefault((one.path, etag), {})[one.row] = one.text
+        letters = etags.get((one.path, one.row), {})
+        known = {etag: is_open for etag, is_open in letters.items() if one.etag in ("", etag)}
+        meant = [etag for etag, is_open in known.items() if is_open] or [*known]
+        if meant and one.source in ("", source_id):
+            taken.setdefault(one.line, []).extend(f"{source_id}, etag {etag}" for etag in meant)
+            by_content.setdefault((one.path, meant[0]), {})[one.row] = one.text
     for (path, etag), texts in sorted(by_content.items()):
         size = sum(map(len, texts.values()))
         wish.items.append(Item(Kind.GIVEN, path, etag, tuple(sorted(texts)), texts, size))

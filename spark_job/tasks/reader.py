@@ -208,12 +208,12 @@ class BatchRows:
         with self._engine.translating("collecting the refused records"):
             yield from dead_letters_of(self._decided)
 
-    def write_dead_records(self) -> None:
+    def write_dead_records(self, attempt: str = "") -> None:
         """Raises RetryableError if Spark lost its decisions and decided differently when it repeated them."""
         if not self._decided:
             return
         with self._engine.translating("collecting the refused records"):
-            written = self._dead_letters.write_records(dead_letters_of(self._decided), self._clock())
+            written = self._dead_letters.write_records(dead_letters_of(self._decided), self._clock(), attempt)
         expected = sum(outcome.dead_records for outcome in self.outcomes)
         if written != expected:
             raise RetryableError(

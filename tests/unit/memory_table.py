@@ -250,8 +250,8 @@ class MemoryRows:
     def row_count(self) -> int:
         return len(self.rows)
 
-    def write_dead_records(self) -> None:
-        self.dead_letters.write_records(self.letters, self.clock())
+    def write_dead_records(self, attempt: str = "") -> None:
+        self.dead_letters.write_records(self.letters, self.clock(), attempt)
 
     def discard(self) -> None:
         self.discarded = True

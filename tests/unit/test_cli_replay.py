@@ -181,6 +181,7 @@ BAD_RECORDS = {
         '{"path": "f.csv", "row": 1, "etag": "e", "record": {}}',
         "record 1 of f.csv has no dead letter in orders:shop",
     ),
+    "half a character": ('{"path": "f.csv", "row": 1, "raw": "{\\"id\\": \\"\\ud800\\"}"}', "surrogates not allowed"),
     "nothing": ("\n", "expected a repaired record in each line, found none"),
 }
 
@@ -202,6 +203,7 @@ def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest
         (["replay", config, "--path", "[x"], "--path [x"),
         (["replay", config, "--since", "soon"], "--since soon"),
         (["replace", config], "expected --path or --partition"),
+        (["replace", config, "--partition", "/"], "--partition: expected a folder of the source"),
         (["replace", config, "--path", "x*"], "no file of orders:shop matches"),
         (["replace", "absent.yaml", "--path", "x*"], "absent.yaml"),
     ):

@@ -11,7 +11,7 @@ from blizzard.state.settled_letters import SettledLetters
 from spark_job.repair.judge import Judge
 from spark_job.repair.work import Fate, Item, Kind
 from tests.unit import fakes
-from tests.unit.fakes import POISON, REFUSED, Crash, World, crash
+from tests.unit.fakes import POISON, REFUSED, Crash, Row, World, crash
 
 
 def rows_of(world: World, path: str) -> list[tuple[int, str]]:
@@ -219,6 +219,107 @@ def test_rows_of_the_first_blizzard_are_not_doubled(monkeypatch: pytest.MonkeyPa
     assert "rows from the first Blizzard" in held(world, item_of(world, "old.txt", Kind.REPLACE))
     assert "rows from the first Blizzard" in held(world, item_of(world, "old.txt", Kind.FILE))
     assert repaired(world, item_of(world, "new.txt", Kind.REPLACE)) == [(Fate.DONE, 2)]
+
+
+def test_a_repair_that_never_commits_leaves_every_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other records are refused today than when the file was ingested."""
+    place = 0
+    while True:
+        world = World()
+        with monkeypatch.context() as patches:
+            with_refused_records(world)
+            accepting(patches, f"{REFUSED} two")
+            place += 1
+            world.calls.before(place, crash)
+            try:
+                world.repair(item_of(world, "a.txt", Kind.REPLACE))[1].run()
+            except Crash:
+                world.calls.forget()
+                in_table = {row for row, _ in rows_of(world, "a.txt")}
+                letters = {row for path, row in open_letters(world) if path == "a.txt"}
+                assert {1, 3} <= in_table | letters, f"died at call {place}"
+            else:
+                assert place > 10
+                assert [row for row, _ in rows_of(world, "a.txt")] == [0, 2, 3]
+                assert open_letters(world) == [("a.txt", 1)]
+                return
+
+
+def test_what_was_overwritten_by_a_file_that_cannot_be_read_is_replaced_by_the_next_content() -> None:
+    """Even if both were overwritten in the same batch."""
+    world = World(fakes.settings(on_overwrite=OnOverwrite.REPLACE))
+    world.arrive("a.txt", "old a")
+    world.arrive("b.txt", "old b")
+    world.drain()
+    world.deliver(world.put("a.txt", raw=POISON), world.put("b.txt", "new b"))
+    world.drain()
+    assert (rows_of(world, "a.txt"), rows_of(world, "b.txt")) == ([(0, "old a")], [(0, "new b")])
+    world.arrive("a.txt", "good a")
+    world.drain()
+    assert rows_of(world, "a.txt") == [(0, "good a")]
+
+
+def test_a_letter_without_etag_is_about_the_file_as_it_is_now() -> None:
+    """It could not be opened, so nobody knew its content."""
+    world = World()
+    world.reader.denied = {"a.txt"}
+    world.arrive("a.txt", "one")
+    world.arrive("b.txt")
+    world.arrive("c.txt")
+    world.drain()
+    assert open_letters(world) == [("a.txt", None)]
+    world.reader.denied = set()
+    assert repaired(world, Item(Kind.FILE, "a.txt")) == [(Fate.DONE, 1)]
+    assert open_letters(world) == []
+    assert rows_of(world, "a.txt") == [(0, "one")]
+    assert repaired(world, Item(Kind.FILE, "a.txt")) == [(Fate.IN_ALREADY, 0)]
+
+
+def test_the_letter_of_a_file_that_was_uploaded_again_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    item = with_refused_file(world)
+    world.arrive("a.txt", "good")
+    world.drain()
+    assert repaired(world, item) == [(Fate.SUPERSEDED, 0)]
+    assert open_letters(world) == []
+    assert rows_of(world, "a.txt") == [(0, "good")]
+
+
+def test_a_file_of_which_only_its_rows_are_known_is_read_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of it may be all that is in the table."""
+    world = World()
+    item = with_refused_file(world)
+    etag = item.etag
+    world.delta.commit([Row(world.identity.source_id, "a.txt", 0, etag, POISON.decode(), 1)], "other", 0, None)
+    for folder in ("receipts", "ledger"):
+        world.state.delete([info.key for info in world.state.list(f"{world.identity.state_prefix}/{folder}/")])
+    readable_now(monkeypatch)
+    assert repaired(world, item) == [(Fate.DONE, 1)]
+    assert rows_of(world, "a.txt") == [(0, POISON.decode())]
+
+
+def test_records_of_a_file_whose_receipts_are_lost_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    with_refused_records(world)
+    for folder in ("receipts", "ledger"):
+        world.state.delete([info.key for info in world.state.list(f"{world.identity.state_prefix}/{folder}/")])
+    accepting(monkeypatch)
+    world.drain()
+    work, repair = world.repair(item_of(world, "a.txt", Kind.RECORDS, records=(1,)))
+    repair.run()
+    [result] = work.results
+    assert (result.fate, "nobody knows how many" in (result.reason or "")) == (Fate.HELD, True)
+    assert open_letters(world) == [("a.txt", 1), ("a.txt", 3)]
+
+
+def test_repaired_records_of_a_content_that_is_gone_are_held() -> None:
+    world = World(fakes.settings(on_overwrite=OnOverwrite.REPLACE))
+    with_refused_records(world)
+    old = item_of(world, "a.txt", Kind.GIVEN, records=(1,), given={1: "two"})
+    world.arrive("a.txt", "other")
+    world.drain()
+    assert "the table has other content of this file now" in held(world, old)
+    assert repaired(world, replace(old, kind=Kind.RECORDS, given={})) == [(Fate.SUPERSEDED, 0)]
 
 
 def test_a_file_in_progress_is_held() -> None:

@@ -303,6 +303,8 @@ class FileSource:
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         outcomes = batch.outcomes if batch else ()
         self._outputs.write_dead_letters(batch.rows if batch else None, outcomes)
+        if plan.overwritten:  # of those that cannot be read the table has the content before, and so has the ledger
+            outcomes = [outcome for outcome in outcomes if outcome.error is None]
         files = plan.files if batch else ()
         found = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
         unknown_fields, misfits = (fields.shortened() for fields in found)
