@@ -33,7 +33,8 @@ def command(
         bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")
     ] = False,
     without_gone: Annotated[
-        bool, typer.Option("--without-gone", help="With --swap: even if the sources do not have all files any more.")
+        bool,
+        typer.Option("--without-gone", help="With --swap: even without rows that the sources do not give any more."),
     ] = False,
     pipeline: Pipelines = None,
     source: Sources = None,

@@ -12,11 +12,14 @@ BLOCKING = {
     "missing": "are in the old table and in the source, but not in the new table: start the command again",
     "gone": "are in the old table, and the source does not have them any more: say --without-gone to go on without "
     "their rows",
+    "refused": "are dead-lettered in the new table, and ingested in the old one: --without-gone goes on without their "
+    "rows",
+    "fewer_rows": "have fewer rows in the new table, such as without repaired records: --without-gone goes on without "
+    "these",
 }
 NOTED = {
-    "refused": "are dead-lettered in the new table, and ingested in the old one",
     "overwritten": "have another content in the new table: they were overwritten",
-    "other_rows": "have another number of rows in the new table",
+    "other_rows": "have more rows in the new table",
 }
 
 

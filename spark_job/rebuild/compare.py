@@ -50,14 +50,17 @@ class Comparison:
     """The old table has rows of them, and the new one has a dead letter."""
     overwritten: Kind = field(default_factory=Kind)
     """The tables have other contents of them."""
+    fewer_rows: Kind = field(default_factory=Kind)
+    """The new table has fewer rows of the same content: records that were repaired by hand are in the old one only."""
     other_rows: Kind = field(default_factory=Kind)
-    """The tables have other numbers of rows of the same content."""
+    """The new table has more rows of the same content."""
 
     def is_complete(self, *, without_gone: bool) -> bool:
-        return not self.missing.count and (without_gone or not self.gone.count)
+        lost = self.gone.count or self.refused.count or self.fewer_rows.count
+        return not self.missing.count and (without_gone or not lost)
 
     def as_document(self) -> dict[str, Any]:
-        kinds = ("missing", "gone", "refused", "overwritten", "other_rows")
+        kinds = ("missing", "gone", "refused", "fewer_rows", "overwritten", "other_rows")
         return {
             "source": self.source,
             "files": self.files,
@@ -121,6 +124,8 @@ def _compare_file(found: Comparison, before: LedgerEntry, after: LedgerEntry) ->
         found.refused.add(before.path)
     elif before.etag != after.etag:
         found.overwritten.add(before.path)
+    elif before.rows > after.rows:
+        found.fewer_rows.add(before.path)
     elif before.rows != after.rows:
         found.other_rows.add(before.path)
 

@@ -102,9 +102,7 @@ class RebuildProcess:
         """`new`: the pipeline as it writes to the other table. Returns the exit code."""
         try:
             self._check_target(new)
-            for source in new.sources.values():
-                if self._exists(new, source) and move(self.parts(new, source), None, sleep=time.sleep):
-                    tell(taken_back=source.id)
+            self._take_back(new)
             code = self._drain(new)
             return self._swap(old, new, without_gone=without_gone) if swap and code == EXIT_OK else code
         except BlizzardError as error:
@@ -121,15 +119,29 @@ class RebuildProcess:
             return code
         if not self.agreed():
             return EXIT_DECLINED
+        try:
+            code = self._moved(old, new, without_gone=without_gone)
+        except BlizzardError:
+            self._take_back(old)
+            raise
+        if code == EXIT_OK:
+            tell(swapped=new.table_uri)
+        else:  # so that jobs go on where they were
+            self._take_back(old)
+        return code
+
+    def _moved(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
         for source in old.sources.values():
             move(self.parts(old, source), new.table_uri, sleep=time.sleep)
             tell(moved=source.id)
         code = self._drain(new)  # what the old table has got since it was compared
-        if code == EXIT_OK:
-            code = self._compared(old, new, without_gone=without_gone)
-        if code == EXIT_OK:
-            tell(swapped=new.table_uri)
-        return code
+        return self._compared(old, new, without_gone=without_gone) if code == EXIT_OK else code
+
+    def _take_back(self, pipeline: Pipeline) -> None:
+        """The table counts again, if another one has taken its place."""
+        for source in pipeline.sources.values():
+            if self._exists(pipeline, source) and move(self.parts(pipeline, source), None, sleep=time.sleep):
+                tell(taken_back=source.id)
 
     def _compared(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
         """Success if the new table has all that it has to have."""

@@ -310,6 +310,28 @@ def test_a_swap_that_is_killed_after_one_of_two_sources_has_moved_can_be_repeate
     assert lake.run() == 1
 
 
+def test_after_a_swap_that_failed_jobs_go_on_in_the_old_table(
+    lake: RebuildLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file comes and goes between the question and the move, so only the old table has its rows."""
+    whole, moved = process.move, list[str | None]()
+
+    def moves(parts: Any, to: str | None, **more: Any) -> bool:
+        if not moved:
+            lake.land("late.ndjson")
+            assert lake.run() == 0
+            (lake.folder / "incoming" / "late.ndjson").unlink()
+        moved.append(to)
+        return whole(parts, to, **more)
+
+    monkeypatch.setattr(process, "move", moves)
+    assert lake.rebuild_table() == 1
+    assert moved == [lake.uri("new"), None]
+    lake.land("more.ndjson")
+    assert lake.run() == 0
+    lake.check("lake")
+
+
 @pytest.mark.parametrize("step", [17])
 def test_a_rebuild_and_swap_that_is_killed_can_be_repeated(
     lake: RebuildLake, told: list[dict[str, Any]], calls: Calls, step: int
@@ -342,9 +364,10 @@ def entry(path: str, rows: int = 1, *, etag: str = "e", state: FileState = FileS
 
 def test_what_differs_between_the_tables_is_named_by_its_kind() -> None:
     old = [entry(name) for name in ("differs", "empty", "gone", "missing", "partly", "refused", "same", "written")]
-    old[1] = entry("empty", 0)
+    old = [old[0], entry("empty", 0), entry("fewer", 2), *old[2:]]
     new = [
         entry("differs", 2),
+        entry("fewer", 1),
         replace_state("partly", FileState.PARTLY),
         replace_state("refused", FileState.FAILED),
         entry("same"),
@@ -357,14 +380,18 @@ def test_what_differs_between_the_tables_is_named_by_its_kind() -> None:
         "missing": ["missing", "partly"],
         "gone": ["gone"],
         "refused": ["refused"],
+        "fewer_rows": ["fewer"],
         "overwritten": ["written"],
         "other_rows": ["differs"],
     }
-    assert (found.files, found.rows, found.new_files, found.new_rows) == (8, 7, 6, 5)
+    assert (found.files, found.rows, found.new_files, found.new_rows) == (9, 9, 7, 6)
     assert not found.is_complete(without_gone=True)
     found.missing.count = 0
     assert found.is_complete(without_gone=True)
-    assert not found.is_complete(without_gone=False)
+    for kind in (found.gone, found.refused, found.fewer_rows):
+        assert not found.is_complete(without_gone=False)
+        kind.count = 0
+    assert found.is_complete(without_gone=False)
 
 
 def replace_state(path: str, state: FileState) -> LedgerEntry:
