@@ -273,7 +273,7 @@ class TestTheJob:
         self, config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         given: list[dict[str, str]] = []
-        monkeypatch.setattr(job, "lazy_session", lambda conf, *_, **__: given.append(dict(conf)))
+        monkeypatch.setattr("spark_job.start.lazy_session", lambda conf, *_, **__: given.append(dict(conf)))
         monkeypatch.setattr(job, "source_job", lambda *_, **__: Source(ScriptedIngest(Clock(0.0), [DENIED]), "p:a"))
         monkeypatch.setattr(job, "run_once", lambda *_, **__: job.EXIT_OK)
         java = "spark.driver.extraJavaOptions"
