@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from blizzard.log import Log
 from blizzard.storage.s3_connection import S3Settings
 from spark_job import main as job
+from spark_job import start
 from tests.proof.ledger.small import keep_ledger_small
 
 SHIPPED = "shipped"
@@ -24,7 +25,7 @@ TIME_OUT_SECS = 1
 
 def impatient() -> None:
     """Timeouts of a second, and short backoffs."""
-    shipped, shipped_session = S3Settings.from_environment, job.lazy_session
+    shipped, shipped_session = S3Settings.from_environment, start.lazy_session
 
     def from_environment(environ: Mapping[str, str]) -> S3Settings:
         return replace(shipped(environ), first_backoff_secs=0.01, read_timeout_secs=float(TIME_OUT_SECS))
@@ -35,7 +36,7 @@ def impatient() -> None:
         return shipped_session(conf, log, on_start=lambda: (on_start(), _let_s3a_be_impatient())[0])
 
     S3Settings.from_environment = from_environment  # type: ignore[method-assign,assignment]
-    job.lazy_session = lazy_session
+    start.lazy_session = lazy_session
 
 
 def _let_s3a_be_impatient() -> None:
