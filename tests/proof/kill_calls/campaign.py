@@ -53,7 +53,10 @@ VARIANTS = {
         "a replay dies before its commit, and nothing shows any more that its records are missing",
         r"silent \[\(|^collected, and after a job neither in the table nor dead-lettered",
     ),
-    SWAPPED_RECEIPT: Fault("files of the receipt whose place another one took are ingested again", DOUBLED),
+    SWAPPED_RECEIPT: Fault(
+        "files of the receipt whose place another one took are ingested again",
+        rf"{DOUBLED}|^collected, and after a job in the table as it is no more",
+    ),
 }
 
 

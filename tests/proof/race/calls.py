@@ -31,7 +31,7 @@ that lost its race: LOST_MERGED."""
 VARIANTS = {
     OVERWRITING_LOG: Fault(
         "of two jobs that commit the same version the first one's rows are gone",
-        r"^a job believes to have committed what is not in the log",
+        r"^a job believes to have committed what is not in the log|^doubled: \[",
     ),
     TXN_NOT_COMPARED: Fault("two jobs that planned from the same checkpoint both commit", r"^doubled: \["),
     UNCONDITIONAL_PUT: Fault(
