@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -125,12 +125,13 @@ class DeadLetters:
             if each[len(self._folder) :].rpartition("-")[0] in names
         }
 
-    def etags_of(self, path: str) -> set[str]:
-        """The contents of this file that have letters, as far as these can be read."""
-        found, unreadable = set[str](), list[str]()
-        for folder in self.folders_of([path]):
-            letters = self.letters(folder=folder, unreadable=unreadable)
-            found.update(str(letter.get("etag", "")) for letter in letters if letter.get("path") == path)
+    def etags_of(self, paths: Collection[str]) -> Mapping[str, set[str]]:
+        """The contents of each of these files that have letters, as far as these can be read."""
+        found, unreadable = {path: set[str]() for path in paths}, list[str]()
+        for folder in self.folders_of(paths) if paths else ():
+            for letter in self.letters(folder=folder, unreadable=unreadable):
+                if (path := letter.get("path")) in found:
+                    found[path].add(str(letter.get("etag", "")))
         return found
 
     def has_file(self, path: str, etag: str) -> bool:

@@ -20,8 +20,8 @@ def answer_of(source_id: str, wish: Wish, work: Work, *, dry_run: bool, error: s
         "counts": {**{str(fate): fates[fate] for fate in Fate}, "bad": sum(fates[fate] for fate in _BAD)},
         "rows": sum(result.rows for result in results),
         "files": [_of_result(result) for result in results],
-        "planned" if dry_run else "left": left,
-        **({"left": []} if dry_run else {"planned": []}),
+        "planned": left if dry_run else [],
+        "left": [] if dry_run else left,
         "unreadable": wish.unreadable,
         "error": error,
     }

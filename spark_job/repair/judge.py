@@ -86,7 +86,7 @@ class Judge:
             return _held(
                 item, "it is larger than a batch and is being read; repeat this when it is ingested to its end"
             )
-        if item.kind in (Kind.RECORDS, Kind.GIVEN):
+        if item.is_of_records:
             return self._records(item, facts)
         if facts.of_nobody and item.path not in facts.entries:
             return _held(item, "the table may have its rows from the first Blizzard, which do not name their file")

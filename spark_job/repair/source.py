@@ -12,7 +12,6 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.receipts import Repair
 from blizzard.state.settled_letters import Mark, Scope, SettledLetters, Settlement
-from spark_job.loop.files.batch_checks import check_complete, refuse_if_systemic
 from spark_job.loop.files.source import FileBatch, FilePlan, FileSource
 from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt
@@ -37,7 +36,7 @@ class RepairPlan(FilePlan):
 
     @property
     def repair(self) -> Repair:
-        return Repair.RECORDS if self.kind in (Kind.RECORDS, Kind.GIVEN) else Repair.WHOLE
+        return Repair.RECORDS if self.chosen[0].item.is_of_records else Repair.WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +55,7 @@ class RepairSource(FileSource):
         super().__init__(*args, **more)
         self._work = work
         self._given_reader = given_reader
+        self._dead_letters = DeadLetters(self._state, self._identity.state_prefix, self._identity.source_id)
         self._settled = SettledLetters(self._state, self._identity.state_prefix)
         self._new_id: Callable[[], str] = more["new_id"]
         self._waiting: tuple[RepairPlan, RepairBatch] | None = None
@@ -94,23 +94,17 @@ class RepairSource(FileSource):
 
     # -- reading
 
-    def read(self, plan: FilePlan) -> FileBatch | None:
+    def _reader_for(self, plan: FilePlan) -> Reader[FileRows]:
         assert isinstance(plan, RepairPlan)
-        reader = self._given_reader if plan.kind is Kind.GIVEN else self._reader
-        with self._watch.part("read"):
-            rows = reader.read(plan.files, sequence=plan.base.sequence + 1, replacing=plan.replaces)
-        self._watch.move_share(rows.write_share, source="read", target="write")
-        batch = None
-        try:
-            check_complete(plan.files, rows.outcomes, rows.row_count)
-            minimum = self._settings.min_denied_files
-            refuse_if_systemic(rows.outcomes, self._identity.source_id, min_denied_files=minimum)
-            batch = self._records_batch(plan, rows) if plan.repair is Repair.RECORDS else self._whole_batch(plan, rows)
-        finally:
-            if batch is None:
-                rows.discard()
-                rows.release()
-        return batch
+        return self._given_reader if plan.kind is Kind.GIVEN else self._reader
+
+    def _abandon(self, rows: FileRows) -> None:
+        rows.discard()
+        super()._abandon(rows)
+
+    def _batch_of(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+        assert isinstance(plan, RepairPlan)
+        return self._records_batch(plan, rows) if plan.repair is Repair.RECORDS else self._whole_batch(plan, rows)
 
     def _whole_batch(self, plan: RepairPlan, rows: FileRows) -> RepairBatch | None:
         by_path = {outcome.path: outcome for outcome in rows.outcomes}
@@ -183,7 +177,10 @@ class RepairSource(FileSource):
 
     def _settle(self, results: Iterable[Result], before_ts: float, commit: tuple[int | None, int | None]) -> None:
         """If storage refuses it, the letters look open, and the next replay repeats this."""
-        marks = tuple(mark for result in results for mark in self._marks(result, before_ts))
+        results = [*results]
+        anew = [one.item.path for one in results if one.fate is Fate.DONE and not one.item.is_of_records]
+        etags = self._dead_letters.etags_of(anew)
+        marks = tuple(mark for one in results for mark in marks_of(one, before_ts, etags.get(one.item.path, ())))
         if not marks:
             return
         try:
@@ -191,20 +188,20 @@ class RepairSource(FileSource):
         except BlizzardError as error:
             self._log("publish_failed", source=self._identity.source_id, error=str(error))
 
-    def _marks(self, result: Result, before_ts: float) -> Iterator[Mark]:
-        """Of the letters that a result settles, written before this time. Those of a file that was read anew are all
-        that there are now, of any content; a content that comes later has letters of its own."""
-        item, before_ts = result.item, floor(before_ts * 1000) / 1000  # letters have milliseconds
-        if item.kind in (Kind.RECORDS, Kind.GIVEN):
-            rows = item.records if result.fate is Fate.SUPERSEDED else result.settled
-            if rows:
-                yield Mark(item.path, Scope.RECORDS, before_ts, item.etag, rows)
-        elif result.fate is Fate.DONE:
-            letters = DeadLetters(self._state, self._identity.state_prefix, self._identity.source_id)
-            for etag in sorted({item.etag, *letters.etags_of(item.path)}):
-                yield Mark(item.path, Scope.ALL, before_ts, etag)
-        elif result.fate in (Fate.IN_ALREADY, Fate.SUPERSEDED):
-            yield Mark(item.path, Scope.FILE, before_ts, item.etag)
+
+def marks_of(result: Result, before_ts: float, etags: Iterable[str]) -> Iterator[Mark]:
+    """Of the letters that a result settles, written before this time. Those of a file that was read anew are all that
+    there are now, of any content (`etags`); a content that comes later has letters of its own."""
+    item, before_ts = result.item, floor(before_ts * 1000) / 1000  # letters have milliseconds
+    if item.is_of_records:
+        rows = item.records if result.fate is Fate.SUPERSEDED else result.settled
+        if rows:
+            yield Mark(item.path, Scope.RECORDS, before_ts, item.etag, rows)
+    elif result.fate is Fate.DONE:
+        for etag in sorted({item.etag, *etags}):
+            yield Mark(item.path, Scope.ALL, before_ts, etag)
+    elif result.fate in (Fate.IN_ALREADY, Fate.SUPERSEDED):
+        yield Mark(item.path, Scope.FILE, before_ts, item.etag)
 
 
 def _result_of_file(one: Chosen, outcome: Outcome) -> Result:

@@ -48,8 +48,13 @@ class Item:
     size: int = 0
 
     @property
+    def is_of_records(self) -> bool:
+        """Whether some records are meant, and not the file as a whole."""
+        return self.kind in (Kind.RECORDS, Kind.GIVEN)
+
+    @property
     def key(self) -> tuple[str, str, bool]:
-        return self.path, self.etag, self.kind in (Kind.RECORDS, Kind.GIVEN)
+        return self.path, self.etag, self.is_of_records
 
 
 @dataclass(slots=True)

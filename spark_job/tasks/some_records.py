@@ -1,5 +1,6 @@
 """Some records of a file, which an operator has read once more: by their numbers, or given as texts."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -36,11 +37,11 @@ class GivenRecords:
                     yield NumberedBlock(block, number)
 
 
-def wanted_of(part: Part, wanted: frozenset[int] | None) -> int:
-    """How many records of the part are wanted."""
-    if wanted is None:
+def wanted_of(part: Part, records: Sequence[int] | None) -> int:
+    """How many records of the part are wanted: those with these numbers, ascending; None: all."""
+    if records is None:
         return part.end - part.first_record
-    return sum(part.first_record <= number < part.end for number in wanted)
+    return bisect_left(records, part.end) - bisect_left(records, part.first_record)
 
 
 def wanted_positions(ranges: Sequence[RecordRange]) -> frozenset[int] | None:

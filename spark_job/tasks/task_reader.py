@@ -204,7 +204,7 @@ class TaskReader:
         skip_records = progress.task_file.skip_records
         progress.records = skip_records
         for part in source.parts(skip_records=skip_records):
-            wanted = wanted_of(part, progress.wanted)
+            wanted = wanted_of(part, progress.task_file.records)
             if wanted:
                 file.add(part)
             progress.taken += wanted

@@ -19,6 +19,7 @@ from blizzard.state.batch import (
     next_checkpoint,
     plan_batch,
     planned_file,
+    unmoved_plan,
 )
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
@@ -58,6 +59,11 @@ class FilePlan:
     @property
     def base(self) -> Checkpoint:
         return self.batch.base
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the rows take the place of those that the table has of these files."""
+        return bool(self.overwritten)
 
     @property
     def empty(self) -> bool:
@@ -214,7 +220,7 @@ class FileSource:
         rules, overwritten = self._settings.rules, found.overwritten
         if overwritten and rules.on_overwrite is OnOverwrite.REPLACE:
             files = [replace(planned_file(entry, rules), slice_bytes=None) for entry in overwritten]
-            resolved = FilePlan(plan_batch(plan.base, (), rules), files, overwritten)
+            resolved = FilePlan(unmoved_plan(plan.base, rules), files, overwritten)
         else:
             if overwritten and rules.on_overwrite is OnOverwrite.DEAD_LETTER:
                 with self._watch.part("letters"):
@@ -242,20 +248,29 @@ class FileSource:
         return replace(plan, files=files)
 
     def read(self, plan: FilePlan) -> FileBatch | None:
-        sequence, replacing = plan.base.sequence + 1, bool(plan.overwritten)
         with self._watch.part("read"):
-            rows = self._reader.read(plan.files, sequence=sequence, replacing=replacing)
+            rows = self._reader_for(plan).read(plan.files, sequence=plan.base.sequence + 1, replacing=plan.replaces)
         self._watch.move_share(rows.write_share, source="read", target="write")
         batch = None
         try:
             check_complete(plan.files, rows.outcomes, rows.row_count)
             min_denied_files = self._settings.min_denied_files
             refuse_if_systemic(rows.outcomes, self._identity.source_id, min_denied_files=min_denied_files)
-            batch = self._replacing(plan, rows) if replacing else FileBatch(rows)
+            batch = self._batch_of(plan, rows)
         finally:
             if batch is None:
-                rows.release()
+                self._abandon(rows)
         return batch
+
+    def _reader_for(self, plan: FilePlan) -> Reader[FileRows]:
+        return self._reader
+
+    def _abandon(self, rows: FileRows) -> None:
+        rows.release()
+
+    def _batch_of(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+        """The batch to commit; None if there is nothing to commit."""
+        return self._replacing(plan, rows) if plan.replaces else FileBatch(rows)
 
     def _replacing(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
         """The batch of the overwritten files that can be read; None if there are none. A file that cannot be read keeps

@@ -72,13 +72,13 @@ def commit_before_refusal() -> AbstractContextManager[object]:
 
 
 def part_as_whole() -> AbstractContextManager[object]:
-    whole = recovery._repair
+    whole = recovery.repair
 
     def repaired(*given: Any) -> Checkpoint:
         made = whole(*given)
         return replace(made, files=dict.fromkeys(made.files, FINISHED))
 
-    return patch.object(recovery, "_repair", repaired)
+    return patch.object(recovery, "repair", repaired)
 
 
 def rows_instead_of_ledger() -> AbstractContextManager[object]:
