@@ -25,7 +25,18 @@ from spark_job.loop.continuous import run_continuously
 from spark_job.loop.drain import drain_all
 from spark_job.loop.warm_up import WarmUp
 from spark_job.session import start_jvm_thread
-from spark_job.start import config_at, end_process, engine_of, engines_for
+from spark_job.start import (
+    EXIT_CONFIG,
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_STOPPED,
+    SIGNALS,
+    config_at,
+    end_process,
+    engine_of,
+    engines_for,
+    stop_on_signals,
+)
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.worker_process import collect_garbage_rarely
 from spark_job.wiring import SourceJob, source_job
@@ -35,8 +46,6 @@ SPARK_LOST = (
     "If this happens again, look for the reason in the kernel's log (`dmesg`) or in hs_err_pid*.log. Often the machine "
     "is out of memory: lower spark.driver.memory, or use a larger machine."
 )
-EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -76,13 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise
     finally:
         engines.close()
-
-
-def stop_on_signals(stop: threading.Event) -> None:
-    """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
-    installs its own handlers."""
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: stop.set())
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

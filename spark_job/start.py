@@ -1,7 +1,10 @@
-"""What the processes of the job begin with: the configuration, and the engines of its pipelines."""
+"""What the processes of the job begin and end with: signals, the configuration, the engines of its pipelines, exit
+codes."""
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -16,6 +19,16 @@ from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.choose import Engines
 from spark_job.session import lazy_session, with_java_and_jars
+
+EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+def stop_on_signals(stop: threading.Event) -> None:
+    """SIGTERM and SIGINT end the run after the step in progress. Called again once Spark has started, since Spark
+    installs its own handlers."""
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: stop.set())
 
 
 def config_at(uri: str, environ: Mapping[str, str], s3: S3Settings) -> Config:

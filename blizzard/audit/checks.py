@@ -11,7 +11,7 @@ from blizzard.audit.source import AuditedSource
 from blizzard.audit.tally import Tally
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.watermark import split_path
-from blizzard.storage.base import ObjectInfo
+from blizzard.storage.heads import heads
 from blizzard.storage.parallel_calls import ParallelCalls
 
 PART_ROWS = 500_000
@@ -60,7 +60,7 @@ def look_again(tally: Tally, source: AuditedSource, *, sequence_before: int) -> 
     listing. `sequence_before`: of the newest commit before it."""
     missing, changed = tally.found.pop("missing", []), tally.found.pop("changed", [])
     recent = [each for each in changed if each[3] > sequence_before]
-    now = _heads(source, [each[0] for each in (*missing, *recent)])
+    now = heads(source.files, [each[0] for each in (*missing, *recent)], at_once=PARALLEL_HEADS)
     refused = _with_letters(source, changed) if source.overwrites_count else set()
     for path, size, etag, modified_ts in missing:
         info = now[path]
@@ -100,16 +100,4 @@ def _with_letters(source: AuditedSource, changed: Sequence[Sequence[Any]]) -> se
     with ParallelCalls(PARALLEL_HEADS, name="letters") as calls:
         for path, etag, *_ in changed:
             calls.submit(partial(look, path, etag))
-    return found
-
-
-def _heads(source: AuditedSource, paths: Sequence[str]) -> dict[str, ObjectInfo | None]:
-    found: dict[str, ObjectInfo | None] = {}
-
-    def look(path: str) -> None:
-        found[path] = source.files.head(path)
-
-    with ParallelCalls(PARALLEL_HEADS, name="heads") as calls:
-        for path in paths:
-            calls.submit(partial(look, path))
     return found

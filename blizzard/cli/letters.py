@@ -17,10 +17,8 @@ from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import BucketMissing
 from blizzard.log import one_line
-from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.settled_letters import SettledLetters
+from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
@@ -106,26 +104,20 @@ def letters_of(
     """`most`: how many letters to keep. Settled ones then have `settled`, with the commit that settled them."""
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     found, groups, versions = Letters(source.id), LetterGroups(), set[int]()
-    stored = DeadLetters(store, source.state_prefix, source.id)
-    try:
-        settled = SettledLetters(store, source.state_prefix).read()
-        found.unreadable += settled.unreadable
-        for letter in stored.letters(since_ts=wanted.since_ts, unreadable=found.unreadable):
-            if not wanted.wants(letter):
+    stored = letters_with_settlements(store, source.state_prefix, source.id, found.unreadable, since_ts=wanted.since_ts)
+    for letter, settlement in stored:
+        if not wanted.wants(letter):
+            continue
+        if settlement is not None:
+            found.settled += 1
+            if not with_settled:
                 continue
-            settlement = settled.of(letter)
-            if settlement is not None:
-                found.settled += 1
-                if not with_settled:
-                    continue
-                letter["settled"] = settlement.as_document()
-            groups.add(letter)
-            versions.add(hash((letter.get("path"), letter.get("etag"))))
-            found.records += "row" in letter
-            if len(found.letters) < most:
-                found.letters.append(letter)
-    except BucketMissing:  # before the table's first write
-        return found
+            letter["settled"] = settlement.as_document()
+        groups.add(letter)
+        versions.add(hash((letter.get("path"), letter.get("etag"))))
+        found.records += "row" in letter
+        if len(found.letters) < most:
+            found.letters.append(letter)
     found.files, found.groups = len(versions), groups.largest_first()
     return found
 

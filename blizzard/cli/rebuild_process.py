@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import typer
 
+from blizzard.cli.job_process import json_of
 from blizzard.cli.progress import Progress
 from blizzard.environment import variables
 from blizzard.setup.places import find_jars
@@ -147,7 +148,7 @@ class Rebuild:
         lines = process.stdout
         progress = _Shown(visible=not self.as_json)
         for line in lines:
-            message = _message(line)
+            message = json_of(line)
             if message is None:
                 continue
             if "event" in message:
@@ -188,12 +189,3 @@ class _Shown:
     def show(self, event: dict[str, Any]) -> None:
         if self._progress is not None:
             self._progress.show(event)
-
-
-def _message(line: str) -> dict[str, Any] | None:
-    """None for lines that Spark itself prints."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None

@@ -5,12 +5,12 @@ commit. If it is lost, the letters look open again, and a replay of them finds t
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from blizzard.errors import UnreadableState
+from blizzard.errors import BucketMissing
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.stored_letters import time_of
 from blizzard.storage import json_fields
@@ -81,18 +81,16 @@ class Settlement:
 
 @dataclass(slots=True)
 class Settled:
-    """The marks of a source, by path, newest first. `unreadable`: what is wrong with stored ones."""
+    """The marks of a source, by path, oldest first. `unreadable`: what is wrong with stored ones."""
 
     by_path: dict[str, list[tuple[Mark, Settlement]]] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
 
     def of(self, letter: Mapping[str, Any]) -> Settlement | None:
         """What settled a stored letter first; None: it is open."""
-        row, written_ts, oldest = letter.get("row"), time_of(letter) or 0.0, None
-        for mark, settlement in self.by_path.get(str(letter.get("path", "")), ()):
-            if mark.covers(str(letter.get("etag", "")), row, written_ts):
-                oldest = settlement
-        return oldest
+        etag, row, written_ts = str(letter.get("etag", "")), letter.get("row"), time_of(letter) or 0.0
+        marks = self.by_path.get(str(letter.get("path", "")), ())
+        return next((settlement for mark, settlement in marks if mark.covers(etag, row, written_ts)), None)
 
 
 def settled_folders(letters: DeadLetters, settled: Settled) -> set[str]:
@@ -104,6 +102,21 @@ def settled_folders(letters: DeadLetters, settled: Settled) -> set[str]:
         if not unreadable and all(settled.of(letter) is not None for letter in stored):
             found.add(folder)
     return found
+
+
+def letters_with_settlements(
+    store: ObjectStore, state_prefix: str, source_id: str, unreadable: list[str], *, since_ts: float = 0.0
+) -> Iterator[tuple[dict[str, Any], Settlement | None]]:
+    """Each stored letter of a source with what settled it; None: it is open. `unreadable`, `since_ts`: as in
+    `DeadLetters.letters`; letters and marks that cannot be read are added."""
+    try:
+        settled = SettledLetters(store, state_prefix).read()
+        unreadable += settled.unreadable
+        letters = DeadLetters(store, state_prefix, source_id).letters(since_ts=since_ts, unreadable=unreadable)
+        for letter in letters:
+            yield letter, settled.of(letter)
+    except BucketMissing:  # before the table's first write
+        return
 
 
 class SettledLetters:
@@ -127,14 +140,14 @@ class SettledLetters:
         found = Settled()
         for settlement in self._settlements(found.unreadable):
             for mark in settlement.marks:
-                found.by_path.setdefault(mark.path, []).insert(0, (mark, settlement))
+                found.by_path.setdefault(mark.path, []).append((mark, settlement))
         return found
 
     def _settlements(self, unreadable: list[str]) -> Iterator[Settlement]:
         for info in self._store.list(self._folder):
             try:
                 yield _settlement(json.loads(self._store.get(info.key)))
-            except (UnreadableState, *json_fields.MALFORMED) as error:
+            except json_fields.MALFORMED as error:
                 unreadable.append(f"{info.key}: {error}")
 
 
@@ -143,9 +156,5 @@ def _settlement(document: Mapping[str, Any]) -> Settlement:
         json_fields.number(document["settled_ts"]),
         None if document["sequence"] is None else json_fields.integer(document["sequence"]),
         None if document["version"] is None else json_fields.integer(document["version"]),
-        tuple(_marks(json_fields.array(document["marks"]))),
+        tuple(map(Mark.from_document, json_fields.array(document["marks"]))),
     )
-
-
-def _marks(documents: Iterable[Mapping[str, Any]]) -> Iterator[Mark]:
-    return map(Mark.from_document, documents)

@@ -15,9 +15,8 @@ from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import stdout_log
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.main import EXIT_CONFIG, EXIT_FAILED, SIGNALS, stop_on_signals
 from spark_job.rebuild.process import RebuildProcess, ask, tell
-from spark_job.start import config_at, engine_of, engines_for
+from spark_job.start import EXIT_CONFIG, EXIT_FAILED, SIGNALS, config_at, engine_of, engines_for, stop_on_signals
 from spark_job.tasks.worker_process import collect_garbage_rarely
 
 _LISTING_ALL = {"partition_filter": None, "inventory": None}

@@ -65,14 +65,11 @@ class Parts:
 
     def recovered(self, keeper: LedgerKeeper, *, moved: bool = False, log: Log | None = None) -> Recovered[Checkpoint]:
         """As a job recovers. `moved`: whether the table may have been moved. What is written is staged."""
-        rules = self.settings.rules
         return recover(
             self.table,
             self.state,
             self.identity,
-            folder_of=rules.folder_of,
-            slice_threshold_bytes=rules.interval_bytes,
-            late_overlap_secs=rules.late_overlap_secs,
+            rules=self.settings.rules,
             sizes=FileSizes(self.files),
             log=log or self.log,
             codec=self.codec(),

@@ -12,12 +12,13 @@ from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.log import Log
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.main import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_STOPPED, run_once
+from spark_job.main import run_once
 from spark_job.rebuild.compare import compared_tables
 from spark_job.rebuild.move import move
 from spark_job.rebuild.parts import Parts
 from spark_job.rebuild.staged_store import StagedStore
 from spark_job.rebuild.state import StateRebuild
+from spark_job.start import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_STOPPED
 from spark_job.tasks.engine import Engine
 from spark_job.wiring import new_id, opened_source, source_job, source_parts
 

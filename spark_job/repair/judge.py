@@ -3,7 +3,6 @@ source."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from blizzard.ledger.entry import FileState, LedgerEntry
@@ -12,7 +11,7 @@ from blizzard.manifest.segments import FoundBy
 from blizzard.state.batch import OnOverwrite, PlannedFile
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.storage.base import ObjectInfo, ObjectStore
-from blizzard.storage.parallel_calls import ParallelCalls
+from blizzard.storage.heads import heads
 from spark_job.ports.table import FileTable, FileVersion
 from spark_job.repair.work import Fate, Item, Kind, Result, Work
 
@@ -54,9 +53,9 @@ class Judge:
         """Those of the items that are read; ends the others. All are of one kind."""
         entries = self._ledger.find(checkpoint, [item.path for item in items])
         wanted = {item.path: item.records for item in items if item.kind is not Kind.REPLACE}
-        facts = _Facts(
-            checkpoint, entries, self._table.rows_present(wanted), self._heads(items), self._of_nobody(checkpoint)
-        )
+        present = self._table.rows_present(wanted)
+        now = heads(self._files, [item.path for item in items], at_once=PARALLEL_HEADS)
+        facts = _Facts(checkpoint, entries, present, now, self._of_nobody(checkpoint))
         chosen = []
         for item in items:
             verdict = self._verdict(item, facts)
@@ -69,17 +68,6 @@ class Judge:
     def _of_nobody(self, checkpoint: Checkpoint) -> bool:
         """Whether the table has rows of the first Blizzard, which do not name their files."""
         return checkpoint.before_ledger_ts is not None and self._table.holds_rows_of_nobody()
-
-    def _heads(self, items: Sequence[Item]) -> Mapping[str, ObjectInfo | None]:
-        found: dict[str, ObjectInfo | None] = {}
-
-        def look(path: str) -> None:
-            found[path] = self._files.head(path)
-
-        with ParallelCalls(PARALLEL_HEADS, name="heads") as calls:
-            for item in items:
-                calls.submit(partial(look, item.path))
-        return found
 
     def _verdict(self, item: Item, facts: "_Facts") -> Chosen | Result:
         if item.path in facts.checkpoint.in_progress:

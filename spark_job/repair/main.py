@@ -14,7 +14,6 @@ from typing import Any
 
 from blizzard.audit.lives import Lives
 from blizzard.audit.source import audited_source
-from blizzard.config.model import Pipeline, Source
 from blizzard.config.spark_master import spark_options
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
@@ -24,15 +23,21 @@ from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.repair.answer import answer_of
 from spark_job.repair.wiring import repair_of
-from spark_job.repair.wishes import GivenRecord, Wish, from_given, from_letters, from_lives, given_records
+from spark_job.repair.wishes import MAX_PROBLEMS, GivenRecord, Wish, from_given, from_letters, from_lives, given_records
 from spark_job.repair.work import Work
-from spark_job.start import config_at, engine_of, engines_for
-from spark_job.tasks.engine import Engine
+from spark_job.start import (
+    EXIT_CONFIG,
+    EXIT_FAILED,
+    EXIT_OK,
+    EXIT_STOPPED,
+    SIGNALS,
+    config_at,
+    engine_of,
+    engines_for,
+    stop_on_signals,
+)
 from spark_job.tasks.worker_process import collect_garbage_rarely
 from spark_job.wiring import SourceParts, source_parts
-
-EXIT_OK, EXIT_BAD, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,6 @@ class Request:
     until_ts: float = 1e12
     records: str | None = None
     engine: str = "auto"
-    master: str | None = None
-    spark_conf: tuple[str, ...] = ()
     jars: str | None = None
     dry_run: bool = False
 
@@ -76,18 +79,21 @@ def main(request: str) -> int:
     input is wrong, and nothing was done; 130: a signal ended it between two commits."""
     wanted, log, stop = Request.from_json(request), stdout_log(time.time), threading.Event()
     collect_garbage_rarely()
-    _stop_on_signals(stop)
+    stop_on_signals(stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # blocked by the command
     environ = variables()
     try:
         s3 = S3Settings.from_environment(environ)
         config = config_at(wanted.config, environ, s3)
         records = _given(wanted)
-        on_spark = spark_options(environ, master=wanted.master, conf=wanted.spark_conf)
+        on_spark = spark_options(environ, master=None, conf=())
         asked = on_spark.engine(wanted.engine)
-        engines = engines_for(config, wanted.jars, on_spark, s3, log, partial(_stop_on_signals, stop))
-        chosen = [each for each in config.sources() if each[1].id in wanted.sources]
-        parts = [_parts(*each, engines.named(engine_of(each[0], asked)), s3, log) for each in chosen]
+        engines = engines_for(config, wanted.jars, on_spark, s3, log, partial(stop_on_signals, stop))
+        parts = [
+            source_parts(pipeline, source, engine=engines.named(engine_of(pipeline, asked)), s3=s3, log=log)
+            for pipeline, source in config.sources()
+            if source.id in wanted.sources
+        ]
         wishes = _wishes(wanted, parts, records)
     except ConfigError as error:
         for problem in error.problems:
@@ -104,17 +110,8 @@ def main(request: str) -> int:
     sys.stdout.flush()
     bad = ("error", "left", "unreadable")
     if any(answer["counts"]["bad"] or any(answer[name] for name in bad) for answer in answers):
-        return EXIT_STOPPED if stop.is_set() else EXIT_BAD
+        return EXIT_STOPPED if stop.is_set() else EXIT_FAILED
     return EXIT_OK
-
-
-def _stop_on_signals(stop: threading.Event) -> None:
-    for number in SIGNALS:
-        signal.signal(number, lambda *_: stop.set())
-
-
-def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> SourceParts:
-    return source_parts(pipeline, source, engine=engine, s3=s3, log=log)
 
 
 def _given(request: Request) -> list[GivenRecord] | None:
@@ -143,7 +140,7 @@ def _wishes(request: Request, parts: Sequence[SourceParts], records: list[GivenR
     wishes = [from_given(one.state, one.identity.state_prefix, one.identity.source_id, records, taken) for one in parts]
     problems = [_problem_of(one, request, taken.get(one.line, [])) for one in records]
     if any(problems):
-        raise ConfigError([problem for problem in problems if problem][:20])
+        raise ConfigError([problem for problem in problems if problem][:MAX_PROBLEMS])
     return wishes
 
 

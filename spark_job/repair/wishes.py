@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.audit.lives import Life
-from blizzard.errors import BucketMissing, ConfigError
-from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.settled_letters import Settled, SettledLetters
+from blizzard.errors import ConfigError
+from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.base import ObjectStore
 from spark_job.repair.work import Fate, Item, Kind, Result
@@ -38,7 +37,7 @@ class _Letters:
 def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: LetterFilter) -> Wish:
     """All open letters that are wanted."""
     wish, by_content = Wish(), dict[tuple[str, str], _Letters]()
-    for letter, settlement in stored_letters(store, state_prefix, source_id, wish.unreadable):
+    for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
         if settlement is not None or not wanted.wants(letter):
             continue
         found = by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters())
@@ -65,19 +64,6 @@ def _is_of_member(letter: Mapping[str, Any]) -> bool:
     """Whether a whole member of a zip was refused, and not one of its records."""
     member = letter.get("member")
     return member is not None and not letter.get("raw") and str(letter.get("error")).startswith(f"member {member}: ")
-
-
-def stored_letters(
-    store: ObjectStore, state_prefix: str, source_id: str, unreadable: list[str]
-) -> Iterable[tuple[Mapping[str, Any], Any]]:
-    """Each letter with what settled it; None: it is open."""
-    try:
-        settled: Settled = SettledLetters(store, state_prefix).read()
-        unreadable += settled.unreadable
-        for letter in DeadLetters(store, state_prefix, source_id).letters(unreadable=unreadable):
-            yield letter, settled.of(letter)
-    except BucketMissing:  # before the table's first write
-        return
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +153,7 @@ def from_given(
     to it."""
     wish, etags = Wish(), dict[tuple[str, int], dict[str, bool]]()
     wanted = {(one.path, one.row) for one in records}
-    for letter, settlement in stored_letters(store, state_prefix, source_id, wish.unreadable):
+    for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
         place = str(letter.get("path")), letter.get("row")
         if place in wanted and not _is_of_member(letter):
             known = etags.setdefault((place[0], int(place[1] or 0)), {})

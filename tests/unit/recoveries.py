@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
@@ -12,15 +13,15 @@ from spark_job.loop.files.recovery import recover
 from spark_job.ports.source import Recovered
 from tests.unit.fakes import World, settings
 
+DAY_OVERLAP_SECS = 86_400.0
+
 
 def recovered(world: World, *, scan_commits: int = 100) -> Recovered[Checkpoint]:
-    rules = world.settings.rules
     return recover(
         world.table(),
         world.state,
         world.identity,
-        folder_of=rules.folder_of,
-        slice_threshold_bytes=rules.interval_bytes,
+        rules=replace(world.settings.rules, late_overlap_secs=DAY_OVERLAP_SECS),
         sizes=FileSizes(world.source),
         log=lambda event, /, **fields: world.log.append((event, fields)),
         codec=CheckpointCodec(world.state, world.identity, world.settings.bases),

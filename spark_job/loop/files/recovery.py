@@ -10,6 +10,7 @@ from blizzard.errors import LostRace, NotFound, RecoveryError, TableMoved, TxnLo
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.log import Log
+from blizzard.state.batch import BatchRules
 from blizzard.state.checkpoint import FINISHED, BaseUnreadable, Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.delta_log import WHOLE_LOG, Commit
@@ -45,19 +46,17 @@ def recover(
     store: ObjectStore,
     identity: SourceIdentity,
     *,
-    folder_of: FolderOf,
-    slice_threshold_bytes: int,
+    rules: BatchRules,
     sizes: Sizes,
     log: Log,
     codec: CheckpointCodec,
     ledger: LedgerKeeper,
-    late_overlap_secs: float = 86_400.0,
     scan_commits: int = SCAN_COMMITS,
     moved: bool = False,
 ) -> Recovered[Checkpoint]:
     """The checkpoint to continue from. `store` holds the checkpoint's copy. A newest checkpoint that cannot be read is
     repaired from an older one and the ledger; where that lacks receipts, from the table's rows, and files larger than
-    `slice_threshold_bytes` may have been read in part. `moved`: whether the table may have been moved. Raises
+    a batch (`rules`) may have been read in part. `moved`: whether the table may have been moved. Raises
     RecoveryError if continuing could lose or double rows, LostRace if another job committed meanwhile.
     """
     scanned = _scan(table.commits(scan_commits), identity, codec, log)
@@ -65,7 +64,7 @@ def recover(
     copy, copy_rest = copy_of(codec)
     copy_sequence = max((known.sequence for known in (copy, copy_rest) if known), default=-1)
     if version is None:
-        fresh = _fresh(table, identity, scanned, copy, late_overlap_secs, log)
+        fresh = _fresh(table, identity, scanned, copy, rules.late_overlap_secs, log)
         _discard_newer_copy(table, store, identity, copy_sequence, None, log)
         return Recovered(fresh)
     _discard_newer_copy(table, store, identity, copy_sequence, version, log)
@@ -77,7 +76,8 @@ def recover(
     _refuse_moved(begun, identity, moved)
     if known is not None:
         return Recovered(known, unpublished=copy is None or copy.sequence != version)
-    repaired = repair(begun, version, FilesRead(table, ledger, sizes, slice_threshold_bytes), folder_of, log)
+    files = FilesRead(table, ledger, sizes, rules.interval_bytes)
+    repaired = repair(begun, version, files, rules.folder_of, log)
     return Recovered(repaired, repaired=True, unpublished=True)
 
 

@@ -167,14 +167,11 @@ class FileSource:
         self._ledger.forget()
         self._history.forget()
         self._evolution.forget()
-        rules = self._settings.rules
         return recover(
             self._table,
             self._state,
             self._identity,
-            folder_of=rules.folder_of,
-            slice_threshold_bytes=rules.interval_bytes,
-            late_overlap_secs=rules.late_overlap_secs,
+            rules=self._settings.rules,
             sizes=FileSizes(self._files),
             log=self._log,
             codec=self._outputs.codec,

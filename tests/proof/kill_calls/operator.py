@@ -13,6 +13,7 @@ from blizzard.ledger.merge import LedgerSettings
 from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
@@ -22,7 +23,6 @@ from spark_job.rebuild.staged_store import StagedStore
 from spark_job.rebuild.state import StateRebuild
 from spark_job.repair.repair_files import repair_files
 from spark_job.repair.source import RepairSource
-from spark_job.repair.wishes import stored_letters
 from spark_job.repair.work import Item, Kind, Work
 from tests.proof.kill_calls.table import FileDelta, Loading
 from tests.unit.fakes import REFUSED, MemoryReader, MemoryTable
@@ -121,7 +121,7 @@ def _rebuild(
 def _to_replay(state: ObjectStore, identity: SourceIdentity) -> Iterator[Item]:
     """All open letters: repaired records, and whole files as they are."""
     texts: dict[tuple[str, str], dict[int, str]] = {}
-    for letter, settlement in stored_letters(state, identity.state_prefix, identity.source_id, []):
+    for letter, settlement in letters_with_settlements(state, identity.state_prefix, identity.source_id, []):
         if settlement is None and letter.get("row") is not None:
             texts.setdefault((letter["path"], letter["etag"]), {})[letter["row"]] = repaired(letter["raw"])
         elif settlement is None:
