@@ -49,7 +49,7 @@ def older_state_as_current() -> Iterator[None]:
     def unrepaired(base: Checkpoint, version: int, *_: object) -> Checkpoint:
         return replace(base, sequence=version)
 
-    with patch.object(recovery, "_repair", unrepaired), patch.object(LedgerKeeper, "_fill", without_gaps):
+    with patch.object(recovery, "repair", unrepaired), patch.object(LedgerKeeper, "_fill", without_gaps):
         yield
 
 
