@@ -1,9 +1,11 @@
 """Arguments and options that several commands have."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from blizzard.setup.places import SETUP_COMMAND
 from blizzard.state.dead_letters import Stage
 
 File = Annotated[str, typer.Argument(help="The configuration, such as pipelines.yaml.", metavar="FILE")]
@@ -28,4 +30,8 @@ Since = Annotated[
     typer.Option("--since", help="Only letters written since: a date, a time, or an age such as 12h."),
 ]
 Until = Annotated[str | None, typer.Option("--until", help="Only letters written until then.")]
+Jars = Annotated[
+    Path | None,
+    typer.Option("--jars", help=f"Folder of Delta's jars for Spark. Default: where `{SETUP_COMMAND}` puts them."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]

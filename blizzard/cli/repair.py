@@ -15,15 +15,10 @@ from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.log import one_line
-from blizzard.setup.places import SETUP_COMMAND
 
 EngineOption = Annotated[
     EngineName | None,
     typer.Option("--engine", help="What writes the rows: local (no Java), spark, or auto. Default: as configured."),
-]
-JarsOption = Annotated[
-    Path | None,
-    typer.Option("--jars", help=f"Folder of Delta's jars for Spark. Default: where `{SETUP_COMMAND}` puts them."),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")]
 SHOWN = 20

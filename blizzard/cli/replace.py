@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.repair import DryRun, EngineOption, JarsOption, carry_out
+from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
+from blizzard.cli.repair import DryRun, EngineOption, carry_out
 from blizzard.cli.selection import matching, selected
 from blizzard.config.load import load_config
 from blizzard.environment import variables
@@ -26,7 +26,7 @@ def command(
     ] = None,
     dry_run: DryRun = False,
     engine: EngineOption = None,
-    jars: JarsOption = None,
+    jars: Jars = None,
     as_json: AsJson = False,
 ) -> None:
     """Take the rows of files out of the table and read the files anew, as configured today, in one commit for each

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from blizzard.cli.options import AsJson, File, Paths, Pipelines, Reason, Since, Sources, Stages, Until
-from blizzard.cli.repair import DryRun, EngineOption, JarsOption, carry_out
+from blizzard.cli.options import AsJson, File, Jars, Paths, Pipelines, Reason, Since, Sources, Stages, Until
+from blizzard.cli.repair import DryRun, EngineOption, carry_out
 from blizzard.cli.selection import matching, selected
 from blizzard.cli.times import point_in_time
 from blizzard.config.load import load_config
@@ -38,7 +38,7 @@ def command(
     records: Records = None,
     dry_run: DryRun = False,
     engine: EngineOption = None,
-    jars: JarsOption = None,
+    jars: Jars = None,
     as_json: AsJson = False,
 ) -> None:
     """Read what the dead letters are about once more, as configured today, and put it into the table, exactly once.

@@ -2,18 +2,16 @@
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from blizzard.cli.job_process import JobProcess, event_of, jars_folder, repeated
-from blizzard.cli.options import File
+from blizzard.cli.options import File, Jars
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.load import load_config
 from blizzard.config.spark_master import spark_options
 from blizzard.environment import variables
-from blizzard.setup.places import SETUP_COMMAND
 
 
 def command(
@@ -33,10 +31,7 @@ def command(
         list[str] | None,
         typer.Option(help="One more setting for Spark; may be given more than once.", metavar="KEY=VALUE"),
     ] = None,
-    jars: Annotated[
-        Path | None,
-        typer.Option(help=f"Folder of Delta's jars for Spark. Default: where `{SETUP_COMMAND}` puts them."),
-    ] = None,
+    jars: Jars = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the job's events as JSON lines, for programs.")
     ] = False,

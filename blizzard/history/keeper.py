@@ -1,9 +1,9 @@
 """The history of a source in a running job: looks once an hour whether receipts are to be packed, and packs them while
 files are read."""
 
-import threading
 from collections.abc import Callable, Iterable
 
+from blizzard.background import Background
 from blizzard.errors import BlizzardError
 from blizzard.history.packer import HistorySettings, Packer
 from blizzard.log import Log
@@ -72,15 +72,11 @@ class _Session:
         self._checkpoint = checkpoint
         self._now_ts = now_ts
         self._log = log
-        self._thread = threading.Thread(target=self._work, name="history", daemon=True)
-        if packer.settings.in_background:
-            self._thread.start()
-        else:
-            self._work()
+        self._background = Background(self._work, name="history", in_background=packer.settings.in_background)
 
     @property
     def ended(self) -> bool:
-        return not self._thread.is_alive()
+        return self._background.ended
 
     def _work(self) -> None:
         try:

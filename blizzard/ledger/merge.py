@@ -1,9 +1,9 @@
 """Merging in the background: receipts become runs, small runs become larger ones."""
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from blizzard.background import Background
 from blizzard.errors import BlizzardError
 from blizzard.ledger.entry import LedgerEntry, merge_sorted
 from blizzard.ledger.ledger import PARALLEL_READS, Ledger, RecentCommit, scan_run
@@ -96,15 +96,11 @@ class Merge:
         self.run: Run | None = None
         self.error: BlizzardError | None = None
         self._write = write
-        self._thread = threading.Thread(target=self._work, name="ledger-merge", daemon=True)
-        if in_background:
-            self._thread.start()
-        else:
-            self._work()
+        self._background = Background(self._work, name="ledger-merge", in_background=in_background)
 
     @property
     def ended(self) -> bool:
-        return not self._thread.is_alive()
+        return self._background.ended
 
     def _work(self) -> None:
         try:
