@@ -160,7 +160,7 @@ def check_checkpoint(decoders: Decoders, data: str | bytes) -> states.Checkpoint
         document = json.loads(data)
         version = document.get("schema_version", 1)
         owner = (document.get("pipeline", "events"), document.get("source", "landing"))
-        if version > 5 or (version >= 3 and owner != ("events", "landing")):
+        if version > 6 or (version >= 3 and owner != ("events", "landing")):
             raise Failed(f"a checkpoint of schema version {version!r:.20} and {owner!r:.80} was believed")
         if states.decode(states.encode(state), pipeline="events", source="landing") != state:
             raise Failed("a checkpoint that is another one when it is written again")

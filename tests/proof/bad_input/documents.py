@@ -8,7 +8,7 @@ from typing import Any
 
 from blizzard.manifest.segment_codec import encode_segment
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, Segment, SegmentRef, SettleMark, Sweep
-from blizzard.state.checkpoint import Checkpoint, WatermarkState, encode
+from blizzard.state.checkpoint import SCHEMA_VERSION, Checkpoint, WatermarkState, encode
 from infra.local.processes.checkout import CHECKOUT
 
 SOURCE_ID = "events:landing"
@@ -234,7 +234,7 @@ def checkpoints() -> Iterator[tuple[str, str | bytes]]:
     yield "of another pipeline", json.dumps(good | {"pipeline": "other"})
     yield "of another source", json.dumps(good | {"source": "other"})
     yield "of a name of a megabyte", json.dumps(good | {"pipeline": "x" * (1 << 20)})
-    yield "of the next schema version", json.dumps(good | {"schema_version": 6})
+    yield "of the next schema version", json.dumps(good | {"schema_version": SCHEMA_VERSION + 1})
     yield "with a base that nobody has", json.dumps(on_a_base(good))
     yield "on a base, without what is removed", json.dumps(on_a_base(good) | {"removed_files": None})
     yield "on a base outside of its folder", json.dumps(on_a_base(good) | {"bases": [["../../x-all.json.gz", "0"]]})

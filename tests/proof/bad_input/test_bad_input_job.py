@@ -67,7 +67,7 @@ def test_a_job_that_drops_bad_records_is_found(
     landing: Landing,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(DeadLetters, "write_records", lambda letters, of, now_ts: sum(1 for _ in of))
+    monkeypatch.setattr(DeadLetters, "write_records", lambda letters, of, now_ts, attempt: sum(1 for _ in of))
     with pytest.raises(Failed, match="is in 0 rows, 0 letters, 0 lines"):
         check_keys(tmp_path, spark, landing, ["odd.ndjson", "even.ndjson"])
 
