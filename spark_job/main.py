@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from blizzard.config.engine_name import CONFIGURED, EngineName
-from blizzard.config.model import Config, Pipeline
+from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.spark_master import spark_options
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
@@ -138,11 +138,16 @@ def _jobs(
         raise ConfigError(
             [f"--pipeline {', '.join(sorted(unknown))}: there is no such pipeline; expected one of {known}"]
         )
-    return [
-        source_job(pipeline, source, engine=engine_of(pipeline), s3=s3, log=log)
-        for pipeline, source in config.sources()
-        if not names or pipeline.name in names
-    ]
+    chosen = [(pipeline, source) for pipeline, source in config.sources() if not names or pipeline.name in names]
+    return [_job(pipeline, source, engine_of(pipeline), s3, log) for pipeline, source in chosen]
+
+
+def _job(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> SourceJob:
+    if source.kafka is None:
+        return source_job(pipeline, source, engine=engine, s3=s3, log=log)
+    from spark_job.topic_wiring import topic_job  # Kafka's client, which few jobs need
+
+    return topic_job(pipeline, source, source.kafka, engine=engine, s3=s3, log=log)
 
 
 def run_once(

@@ -18,7 +18,6 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.sweep.report import SweepReport
 from blizzard.sweep.rules import LOCAL_OVERLAP_SECS
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from spark_job.formats.protocol import Limits
@@ -28,10 +27,13 @@ from spark_job.loop.files.ingest_files import ingest_files
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.sweeps import Sweeps
 from spark_job.loop.ingest import Ingest
+from spark_job.ports.offset_range import TopicSettings
 from spark_job.ports.reader import Reader
+from spark_job.ports.source import InputDiscovery
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.effective_schema import FIXED, EvolutionRules, field_paths
+from spark_job.table.safety_checks import HasFile
 from spark_job.table.schema import columns_of
 from spark_job.table.schema_ddl import schema_of, schema_problems
 from spark_job.table.table_source import TableSource
@@ -52,7 +54,7 @@ class SourceJob:
 
     identity: SourceIdentity
     ingest: Ingest
-    discovery: Sweeps
+    discovery: InputDiscovery
     linger_secs: float
     failed_pause_secs: float
     poll_secs: float
@@ -67,26 +69,29 @@ class SourceJob:
     def pipeline(self) -> str:
         return self.identity.pipeline
 
-    def sweep(self, *, late: bool, record_if_empty: bool) -> SweepReport:
-        return self.discovery.sweep(late=late, record_if_empty=record_if_empty)
 
-
-@dataclass(frozen=True, slots=True)
-class SourceParts:
-    """What the table, the reader and the loop of one source share."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableParts:
+    """What the table and the reader of one source share, of whatever kind it is."""
 
     pipeline: Pipeline
     source: Source
     identity: SourceIdentity
-    settings: FileSettings
     state: ObjectStore
-    files: ObjectStore
     engine: Engine
     s3: S3Settings
     watch: Stopwatch
     log: Log
     only_states: bool = False
     """Whether nothing but checkpoints is committed: the table's columns need not be those of the configuration then."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceParts(TableParts):
+    """What the table, the reader and the loop of one source of files share."""
+
+    settings: FileSettings
+    files: ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,18 @@ def source_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Se
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
     settings = _settings(source, files, state)
-    return SourceParts(pipeline, source, identity, settings, state, files, engine, s3, Stopwatch(time.monotonic), log)
+    return SourceParts(
+        pipeline=pipeline,
+        source=source,
+        identity=identity,
+        state=state,
+        engine=engine,
+        s3=s3,
+        watch=Stopwatch(time.monotonic),
+        log=log,
+        settings=settings,
+        files=files,
+    )
 
 
 def _poll_secs(state: ObjectStore) -> float:
@@ -164,8 +180,8 @@ def table_and_readers(
     """A reader for each way to read files."""
     if parts.source.infers_schema:
         return _late_schema(parts, settings)
-    table = _delta_table(parts, parts.source.record_ddl)
-    return table, [_batch_reader(parts, table, each) for each in settings]
+    table = _file_table(parts, parts.source.record_ddl)
+    return table, [batch_reader(parts, table, each) for each in settings]
 
 
 def _late_schema(
@@ -184,8 +200,8 @@ def _late_schema(
         parts.pipeline.partition_by,
         parts.log,
     )
-    late: LateSchema[BatchRows] = LateSchema(partial(_delta_table, parts), partial(_table_columns, parts))
-    readers = [partial(_batch_reader, parts, settings=each) for each in settings]
+    late: LateSchema[BatchRows] = LateSchema(partial(_file_table, parts), partial(_table_columns, parts))
+    readers = [partial(batch_reader, parts, settings=each) for each in settings]
     return late, [LateReader(late, first_batch.schema, reader) for reader in readers]
 
 
@@ -234,8 +250,12 @@ def table_source(
     )
 
 
-def _delta_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
-    """`new`: that its next commit has to create it."""
+def _file_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
+    return delta_table(parts, schema, new=new, has_file=_has_file(parts.files, parts.settings))
+
+
+def delta_table(parts: TableParts, schema: str, *, has_file: HasFile, new: bool = False) -> DeltaSourceTable:
+    """`new`: that its next commit has to create it. `has_file`: whether the source has a path with an etag."""
     pipeline, identity = parts.pipeline, parts.identity
     writes_to = table_source(pipeline, parts.source, identity, schema, new=new, only_states=parts.only_states)
     return DeltaSourceTable(
@@ -245,7 +265,7 @@ def _delta_table(parts: SourceParts, schema: str, *, new: bool = False) -> Delta
         state_prefix=identity.state_prefix,
         watch=parts.watch,
         siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
-        has_file=_has_file(parts.files, parts.settings),
+        has_file=has_file,
         log=parts.log,
     )
 
@@ -292,7 +312,9 @@ def read_settings(source: Source) -> ReadSettings:
     )
 
 
-def _batch_reader(parts: SourceParts, table: DeltaSourceTable, settings: ReadSettings) -> Reader[BatchRows]:
+def batch_reader(
+    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, topics: TopicSettings | None = None
+) -> BatchReader:
     source, identity = parts.source, parts.identity
     dead_letters = DeadLetters(
         parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS
@@ -312,10 +334,11 @@ def _batch_reader(parts: SourceParts, table: DeltaSourceTable, settings: ReadSet
         dead_letters=dead_letters,
         clock=time.time,
         log=parts.log,
+        topics=topics,
     )
 
 
-def _has_file(files: ObjectStore, settings: FileSettings) -> Callable[[str, str], bool]:
+def _has_file(files: ObjectStore, settings: FileSettings) -> HasFile:
     """Whether the source has this path with this etag."""
 
     def found(path: str, etag: str) -> bool:

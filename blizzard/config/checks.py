@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from blizzard.config import ddl, expression_checks
 from blizzard.config.compressions import AUTO
-from blizzard.config.formats import FILE_FORMATS, MIXED
+from blizzard.config.formats import FILE_FORMATS, FORMATS, MIXED
+from blizzard.config.kafka_checks import check_kind
 from blizzard.config.model import Config, HowToRead, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 from blizzard.config.provenance import PROVENANCE, RESERVED
@@ -25,6 +26,7 @@ def check(config: Config, problems: Problems) -> None:
     _check_not_empty(config, problems)
     columns: dict[str, Columns] = {}
     for _, source in config.sources():
+        check_kind(source, _source_path(source), problems)
         _check_format_options(source, problems)
         _check_inventory(source, problems)
         source_columns = _columns(source, problems)
@@ -71,7 +73,7 @@ def _check_format_options(source: Source, problems: Problems) -> None:
         if rule.format == MIXED:
             problems.add((*path, "format"), "found mixed, expected the format of a file; change it")
         _check_blocks(rule, path, problems)
-    if len({FILE_FORMATS[name].fixed_schema for name in source.formats}) > 1:
+    if len({FORMATS[name].fixed_schema for name in source.formats}) > 1:
         text = "text and binary have a schema of their own, so they cannot be mixed with others; use another source"
         problems.add(_source_path(source, MIXED), text)
 
@@ -146,7 +148,7 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
     path = _source_path(source, "schema")
     if problems.has(path, _source_path(source, "format"), _source_path(source, MIXED)):
         return None
-    file_format = FILE_FORMATS[source.formats[0]]
+    file_format = FORMATS[source.formats[0]]
     if source.schema_ddl is not None and not file_format.requires_schema:
         found = f"found a schema with `format: {source.formats[0]}`"
         problems.add(path, f"{found}, whose schema is always {file_format.fixed_schema}; remove it")
@@ -160,7 +162,7 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
         if source.derive:
             problems.add(_source_path(source, "derive"), NEEDS_SCHEMA)
         return None
-    limits = [FILE_FORMATS[name].limits for name in source.formats]
+    limits = [FORMATS[name].limits for name in source.formats]
     parsed = [_parse_schema(source.record_ddl, each, path, problems) for each in limits]
     columns = None if None in parsed else parsed[0]
     if columns is None:
@@ -327,7 +329,7 @@ def _check_overlaps(config: Config, problems: Problems) -> None:
 def _locations(config: Config, problems: Problems) -> Iterator[_Location]:
     for pipelines in _pipelines_by_table(config, problems).values():
         yield _Location(f"{pipelines[0].table_uri}/", _path(pipelines[0].name, "table_uri"), is_table=True)
-    for _, source in config.sources():
+    for _, source in config.file_sources():
         path = _source_path(source, "uri")
         if not problems.has(path):
             yield _Location(source.uri, path, is_table=False)

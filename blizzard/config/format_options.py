@@ -153,3 +153,13 @@ class XmlOptions(_TextValues):
         default=None, description="The name of the elements that are records. Needed for xml.", examples=["order"]
     )
     ignore_namespace: bool = Field(default=False, description="Whether names are compared without their prefixes.")
+
+
+class EnvelopeOptions(Section):
+    """What a source with `format: envelope` has of a message."""
+
+    payload: Literal["binary", "string"] = Field(
+        default="binary",
+        description="The type of the column message_payload. string: text in UTF-8; a message with other bytes is "
+        "dead-lettered.",
+    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
+from blizzard.config.format_options import CsvOptions, EnvelopeOptions, JsonOptions, TextOptions, XmlOptions
 from blizzard.config.schema_limits import NO_LIMITS, FormatLimits
 from blizzard.config.section import Section
 
@@ -100,20 +100,50 @@ FILE_FORMATS: Mapping[str, FileFormat] = {
 }
 """By the name that `format` takes, in the order in which error texts list them."""
 
+ENVELOPE = "envelope"
+_ENVELOPE_SCHEMA = (
+    "stream_topic STRING, stream_partition INT, stream_offset BIGINT, message_timestamp TIMESTAMP, "
+    "message_key BINARY, message_headers MAP<STRING, BINARY>, message_payload "
+)
+MESSAGE_FORMATS: Mapping[str, FileFormat] = {
+    ENVELOPE: FileFormat(
+        "each message of a topic as it is, with its place, time, key and headers",
+        "",
+        None,
+        fixed_schema=f"{_ENVELOPE_SCHEMA}BINARY",
+        options=EnvelopeOptions,
+        takes_schema_rules=False,
+        may_be_compressed=False,
+    ),
+    "ndjson": FILE_FORMATS["ndjson"],
+    "text": FILE_FORMATS["text"],
+}
+"""What a message of a topic may hold: one record."""
+FORMATS: Mapping[str, FileFormat] = {**FILE_FORMATS, ENVELOPE: MESSAGE_FORMATS[ENVELOPE]}
+
+
+def envelope_schema(payload: str) -> str:
+    """`payload`: the option of this name."""
+    return f"{_ENVELOPE_SCHEMA}{payload.upper()}"
+
+
 if TYPE_CHECKING:
     FormatName = str
+    SourceFormatName = str
 else:
     FormatName = Literal[tuple(FILE_FORMATS)]
+    SourceFormatName = Literal[tuple(FORMATS)]
 
 
-def format_help() -> str:
+def format_help(formats: Mapping[str, FileFormat]) -> str:
     """The description of the field `format`."""
-    return " ".join(f"{name}: {file_format.description}." for name, file_format in FILE_FORMATS.items())
+    return " ".join(f"{name}: {file_format.description}." for name, file_format in formats.items())
 
 
 def schema_help() -> str:
     """The description of the field `schema`."""
     required = ", ".join(name for name, file_format in FILE_FORMATS.items() if file_format.requires_schema)
-    fixed = " and ".join(name for name, file_format in FILE_FORMATS.items() if not file_format.requires_schema)
+    *others, last = (name for name, file_format in FORMATS.items() if not file_format.requires_schema)
+    fixed = f"{', '.join(others)} and {last}"
     inferred = f"{INFER}: those that the first batch shows; from then on those of the table"
     return f"The columns of a record in Spark's DDL. Needed for {required}; {fixed} have their own. {inferred}."

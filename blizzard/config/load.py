@@ -23,7 +23,7 @@ _PLACEHOLDERS: Mapping[str, Any] = {
     "pipelines": {},
     "sources": {},
     "table_uri": "s3://placeholder/table",
-    "uri": "s3://placeholder/source/",
+    "bootstrap_servers": "placeholder:9092",
     "pattern": "**",
     "prefix_template": "%Y",
     "lookback": 1,

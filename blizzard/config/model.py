@@ -1,8 +1,6 @@
 """The fields of `pipelines.yaml`. Their descriptions are also in the JSON Schema, for editors."""
 
-import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -12,35 +10,32 @@ from pydantic import (
     PrivateAttr,
     StringConstraints,
     ValidationInfo,
-    WithJsonSchema,
 )
 
 from blizzard.config import source_names, uri
 from blizzard.config.compressions import AUTO, CompressionName, auto_help
-from blizzard.config.format_options import CsvOptions, JsonOptions, TextOptions, XmlOptions
-from blizzard.config.formats import FILE_FORMATS, INFER, MIXED, FormatName, format_help, schema_help
+from blizzard.config.format_options import CsvOptions, EnvelopeOptions, JsonOptions, TextOptions, XmlOptions
+from blizzard.config.formats import (
+    ENVELOPE,
+    FILE_FORMATS,
+    FORMATS,
+    INFER,
+    MIXED,
+    FormatName,
+    SourceFormatName,
+    envelope_schema,
+    format_help,
+    schema_help,
+)
+from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.schema_rule_options import SchemaRuleOptions
 from blizzard.config.schema_rules import RESCUED
-from blizzard.config.section import Section, no_bool
-from blizzard.paths.partition import PartitionType, TimeTemplate
+from blizzard.config.section import Section
+from blizzard.config.source_sections import Bytes, Checkpoint, Limits, PartitionFilter, Retries, Secs, Sweep
+from blizzard.paths.partition import PartitionType
 from blizzard.paths.pattern import Pattern
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
-
-_PREFIXES = tuple(enumerate("kmgt", 1))
-_UNITS = {"": 1, "b": 1, **{f"{k}b": 1000**n for n, k in _PREFIXES}, **{f"{k}ib": 1024**n for n, k in _PREFIXES}}
-_SIZE_PATTERN = r"^\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*((?:[KkMmGgTt][Ii]?)?[Bb]|)\s*$"
-_SIZE = re.compile(_SIZE_PATTERN.replace("$", r"\Z"))
-
-
-def _size_bytes(value: object) -> object:
-    if not isinstance(value, str):
-        return no_bool(value)
-    match = _SIZE.match(value)
-    size = Decimal(match[1]) * _UNITS[match[2].lower()] if match else None
-    if size is None or size != int(size):
-        raise ValueError(f"found {value!r:.80}, expected a size such as 1GiB, 512 MB or 1048576 (a number of bytes)")
-    return int(size)
 
 
 def _source_uri(text: str, info: ValidationInfo) -> str:
@@ -64,112 +59,17 @@ def _pattern(text: str) -> str:
     return text
 
 
-def _prefix_template(text: str) -> str:
-    TimeTemplate(text)
-    return text
-
-
 def _lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
 Name = Annotated[str, StringConstraints(pattern=NAME)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(no_bool)]
-Secs = Annotated[float, Field(ge=0, allow_inf_nan=False), BeforeValidator(no_bool)]
-PositiveSecs = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(no_bool)]
-Bytes = Annotated[
-    int,
-    Field(ge=1),
-    BeforeValidator(_size_bytes),
-    WithJsonSchema({"type": ["integer", "string"], "minimum": 1, "pattern": _SIZE_PATTERN}),
-]
-
-
-class PartitionFilter(Section):
-    """Which dated folders of a source are still open."""
-
-    prefix_template: Annotated[str, AfterValidator(_prefix_template)] = Field(
-        description="The leading folders of a file's path as a strftime template in UTC, such as date=%Y-%m-%d. "
-        "Start with %Y, then add as many of %m, %d, %H, %M as needed, in this order. %j can replace %m and %d.",
-        examples=["date=%Y-%m-%d", "year=%Y/month=%m/day=%d"],
-    )
-    lookback: Count = Field(
-        description="How many of the latest folders stay open, including the current one, counted in the template's "
-        "finest unit. An older folder is closed after it had no new files for a while. The first run starts with the "
-        "oldest open folder."
-    )
-
-
-class Checkpoint(Section):
-    """The limits of a batch. The limit that is reached first ends the batch."""
-
-    interval_files: Count = Field(default=1000, description="Maximum number of files in one batch.")
-    interval_bytes: Bytes = Field(default=1 << 30, description="Maximum size of one batch in bytes of stored files.")
-    interval_secs: Secs = Field(
-        default=60, description="Seconds after the last commit at which a batch is started although it is not full."
-    )
-
-
-class Sweep(Section):
-    """How often a source is listed for files that no event announced."""
-
-    interval_secs: PositiveSecs = Field(
-        default=60,
-        description="Seconds between two sweeps of the source, by `blizzard run` or by the sweeper on AWS, which runs "
-        "once a minute. Also how long `blizzard run` waits before it retries a source after a failure.",
-    )
-    late_interval_secs: PositiveSecs = Field(
-        default=3600,
-        description="Seconds between two late sweeps, which look for files that sort before files already ingested.",
-    )
-    late_overlap_secs: Secs = Field(
-        default=86_400,
-        description="How many seconds before the start of the previous late sweep a late sweep looks back. Set it to "
-        "at least the duration of the longest upload: S3 dates a multipart object by the start of its upload.",
-    )
-    unordered_requests: Annotated[int, Field(ge=0), BeforeValidator(no_bool)] = Field(
-        default=60,
-        description="For how many LIST requests, of 1,000 files each, a sweep lists folders whose files are named in "
-        "no order. 0: only late sweeps look there.",
-    )
-    quiet_secs: Secs = Field(
-        default=86_400,
-        description="In a source with more than 1,000 folders, a folder without a new file for so many seconds is "
-        "looked at only once in this time. 0: each sweep looks at all folders.",
-    )
-
-
-class Limits(Section):
-    """Limits that keep memory and state bounded."""
-
-    max_record_bytes: Bytes = Field(
-        default=16 << 20, description="Maximum size of one record. A file with a larger one is dead-lettered."
-    )
-    max_file_bytes: Bytes = Field(
-        default=64 << 30, description="Maximum size of one file, decompressed. A larger file is dead-lettered."
-    )
-    max_tracked_files: Count = Field(
-        default=1000,
-        description="No longer used: the checkpoint does not name ingested files any more. Still accepted.",
-    )
-    task_memory_bytes: Bytes = Field(
-        default=256 << 20,
-        description="Approximate memory of one task of the job: prefetched objects, lines, and rows that are not "
-        "written yet. Spark's memoryOverhead has to cover it for every core of an executor.",
-    )
-
-
-class Retries(Section):
-    """How transient errors of storage and Delta are retried."""
-
-    max_attempts: Count = Field(default=8, description="Maximum number of attempts of one call, including the first.")
-    max_backoff_secs: PositiveSecs = Field(default=20, description="Maximum seconds between two attempts.")
 
 
 class HowToRead(Section):
     """What files hold: their format, with its options, and their compression."""
 
-    format: FormatName = Field(default="ndjson", description=format_help())
+    format: FormatName = Field(default="ndjson", description=format_help(FILE_FORMATS))
     compression: CompressionName = Field(default=AUTO, description=auto_help())
     csv_options: CsvOptions | None = Field(default=None, alias="csv", description="The options of `format: csv`.")
     json_options: JsonOptions | None = Field(default=None, alias="json", description="The options of `format: json`.")
@@ -179,7 +79,7 @@ class HowToRead(Section):
     @property
     def format_options(self) -> dict[str, Any]:
         """The block of the format, as JSON values with every default filled in."""
-        options = FILE_FORMATS[self.format].options
+        options = FORMATS[self.format].options
         if options is None:
             return {}
         block = getattr(self, f"{self.format}_options") or options()
@@ -188,7 +88,7 @@ class HowToRead(Section):
     @property
     def file_compression(self) -> str:
         """As `compression_of` takes it."""
-        is_compressed = FILE_FORMATS[self.format].may_be_compressed
+        is_compressed = FORMATS[self.format].may_be_compressed
         return self.compression if is_compressed or self.compression != AUTO else "none"
 
 
@@ -202,12 +102,18 @@ class ReadRule(HowToRead):
 
 
 class Source(SchemaRuleOptions, HowToRead):
-    """A folder or prefix where files land, and how to read them."""
+    """A folder or prefix where files land, or topics, and how to read them."""
 
     uri: Annotated[str, AfterValidator(_source_uri)] = Field(
+        default_factory=str,
         description="The folder or prefix: s3://bucket/prefix/, file:///folder/ or a path, which may be relative to "
         "the configuration's folder. It must not contain another source or a table.",
         examples=["s3://landing/raw-events/"],
+    )
+    kafka: KafkaOptions | None = Field(default=None, description="The topics that are read, instead of a `uri`.")
+    format: SourceFormatName = Field(default="ndjson", description=format_help(FORMATS))
+    envelope_options: EnvelopeOptions | None = Field(
+        default=None, alias="envelope", description="The options of `format: envelope`."
     )
     pattern: Annotated[str, AfterValidator(_pattern)] = Field(
         default="**",
@@ -300,7 +206,9 @@ class Source(SchemaRuleOptions, HowToRead):
     @property
     def record_ddl(self) -> str:
         """The DDL of a record's columns, without what is rescued of it."""
-        fixed = {FILE_FORMATS[name].fixed_schema for name in self.formats}
+        if self.format == ENVELOPE:
+            return envelope_schema(self.format_options["payload"])
+        fixed = {FORMATS[name].fixed_schema for name in self.formats}
         written = "" if self.infers_schema else self.schema_ddl
         return (fixed.pop() if len(fixed) == 1 else None) or written or ""
 
@@ -395,3 +303,7 @@ class Config(Section):
     def sources(self) -> Iterator[tuple[Pipeline, Source]]:
         """Every source with its pipeline, in the order of the file."""
         return ((pipeline, source) for pipeline in self.pipelines.values() for source in pipeline.sources.values())
+
+    def file_sources(self) -> Iterator[tuple[Pipeline, Source]]:
+        """Those whose files have a `uri`."""
+        return ((pipeline, source) for pipeline, source in self.sources() if source.kafka is None)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from blizzard.config import ddl
 from blizzard.config.format_options import CsvOptions
-from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.formats import FORMATS
 from blizzard.config.model import Source
 from blizzard.config.problems import Path, Problems, did_you_mean
 from blizzard.config.schema_rule_options import SchemaRuleOptions
@@ -15,7 +15,7 @@ Keys = tuple[str, ...]
 
 def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
     """`path`: of the source."""
-    without = [name for name in source.formats if not FILE_FORMATS[name].takes_schema_rules]
+    without = [name for name in source.formats if not FORMATS[name].takes_schema_rules]
     if without:
         for option in SchemaRuleOptions.model_fields:
             if getattr(source, option) != SchemaRuleOptions.model_fields[option].default:

@@ -45,7 +45,7 @@ class Examination:
     def _places(self, config: Config, settings: S3Settings) -> Iterator[Result]:
         for bucket in _buckets(config, settings, self.clock):
             yield from examine(f"s3://{bucket.name}", bucket, storage.BUCKET_CHECKS, self.on_check)
-        for _, source in config.sources():
+        for _, source in config.file_sources():
             place = storage.SourcePlace(source, open_store(source.uri, settings))
             yield from examine(source.id, place, storage.SOURCE_CHECKS, self.on_check)
         for uri, pipelines in _tables(config).items():
@@ -81,7 +81,7 @@ class Examination:
 
 
 def _buckets(config: Config, settings: S3Settings, clock: Callable[[], float]) -> Iterable[storage.Bucket]:
-    uris = [*(source.uri for _, source in config.sources()), *_tables(config)]
+    uris = [*(source.uri for _, source in config.file_sources()), *_tables(config)]
     found: dict[str, storage.Bucket] = {}
     for bucket, prefix in filter(None, map(storage.place_of, uris)):
         found.setdefault(bucket, storage.Bucket(bucket, prefix, settings, clock))

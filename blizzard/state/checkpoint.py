@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from blizzard.errors import UnreadableState
+from blizzard.errors import PermanentError, UnreadableState
 from blizzard.manifest.segments import Position
 from blizzard.state import base
 from blizzard.state.base import BaseOf, BaseRef, Difference, Settled, difference, no_base
@@ -157,6 +157,11 @@ def decode(text: str | bytes, *, pipeline: str, source: str, base_of: BaseOf = n
     """Reads schema versions up to SCHEMA_VERSION. Raises UnreadableState, also for a checkpoint of another source;
     BaseUnreadable if `base_of` cannot read the bases."""
     document = _load(text)
+    if document.get("kind") is not None and document.get("source") == source and document.get("pipeline") == pipeline:
+        raise PermanentError(
+            f"the table has the state of source {pipeline}:{source} as one that reads {document['kind']}, and its "
+            "configuration has a `uri`. Nothing was read. Give the source of files another name."
+        )
     try:
         version = json_fields.natural(document.get("schema_version", 1))
         if version > SCHEMA_VERSION:

@@ -42,7 +42,7 @@ class Stage(StrEnum):
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
     """A file or, with `row` (0-based), one of its records. `raw`: the original record. `member`: of the zip file that
-    holds it."""
+    holds it. `about`: what else is known of it, as a JSON object."""
 
     path: str
     etag: str
@@ -52,6 +52,7 @@ class DeadLetter:
     raw: str | bytes | None = None
     retry_count: int = 0
     member: str | None = None
+    about: str | None = None
 
     def to_json(self, source_id: str, timestamp: str) -> str:
         document: dict[str, Any] = {
@@ -67,6 +68,8 @@ class DeadLetter:
             document["row"] = self.row
         if self.member is not None:
             document["member"] = self.member
+        if self.about is not None:
+            document.update(json.loads(self.about))
         if isinstance(self.raw, bytes):
             document["raw_base64"] = base64.b64encode(self.raw).decode()
         elif self.raw is not None:

@@ -88,7 +88,7 @@ def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folde
         raise _errors(reading.problems)
     config, problems = reading.config, Problems(name, read_document(text, name).lines)
     tables = [_Location(("pipelines", p.name, "table_uri"), p.table_uri) for p in config.pipelines.values()]
-    sources = [_Location(("pipelines", p.name, "sources", s.name, "uri"), s.uri) for p, s in config.sources()]
+    sources = [_Location(("pipelines", p.name, "sources", s.name, "uri"), s.uri) for p, s in config.file_sources()]
     for location in (*tables, *sources):
         if not location.is_s3:
             problems.add(

@@ -219,5 +219,8 @@ class _FirstCommit:
     def change_schema(self, schema: StructType, *, widens: bool) -> None:
         self._chosen.change_schema(schema, widens=widens)
 
+    def add_txns(self, txns: Mapping[str, int]) -> None:
+        self._chosen.add_txns(txns)
+
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
         return self._chosen.commit(files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)

@@ -16,9 +16,9 @@ from pyspark.sql.types import (
 def deferred_records_type(partition_columns: int) -> StructType:
     """Columns of the deferred records. `line` is the text of a record, of whatever format; of one that is not UTF-8,
     `undecodable` has the bytes instead. `fault`: why the record is refused; null: Spark decides. `member`: of the zip
-    file that holds it."""
+    file that holds it. `about`: what else a dead letter says of it, as JSON."""
     types: dict[str, DataType] = {"row": LongType(), "modified": TimestampType(), "undecodable": BinaryType()}
-    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable", "member")
+    fixed = ("file", "row", "etag", "modified", "line", "fault", "undecodable", "member", "about")
     names = [*fixed, *(f"partition_{index}" for index in range(partition_columns))]
     return StructType([StructField(name, types.get(name, StringType())) for name in names])
 

@@ -11,7 +11,7 @@ from blizzard.state.run_ref import SequenceRange
 from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.reader import FileRows, Reader
 from spark_job.ports.rows import Rows
-from spark_job.ports.table import FileTable, FileVersion, SchemaProposal, Txn
+from spark_job.ports.table import NO_TXNS, FileTable, FileVersion, SchemaProposal, Txn, Txns
 
 R = TypeVar("R", bound=Rows)
 F = TypeVar("F", bound=FileRows)
@@ -121,8 +121,8 @@ class LateSchema(Generic[R]):
     def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
         self._table.change_schema(change, sequence=sequence, user_metadata=user_metadata)
 
-    def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:
-        self._table.append(rows, sequence=sequence, user_metadata=user_metadata)
+    def append(self, rows: R | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS) -> None:
+        self._table.append(rows, sequence=sequence, user_metadata=user_metadata, further_txns=further_txns)
 
     def replace(self, rows: R, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         self._table.replace(rows, paths, sequence=sequence, user_metadata=user_metadata)

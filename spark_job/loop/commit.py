@@ -79,8 +79,9 @@ class BatchCommitter:
             elif batch is not None and batch.replaced:
                 self._table.replace(batch.rows, batch.replaced, sequence=checkpoint.sequence, user_metadata=text)
             else:
-                rows = None if batch is None else batch.rows
-                self._table.append(rows, sequence=checkpoint.sequence, user_metadata=text)
+                rows, txns = None if batch is None else batch.rows, self._source.further_txns(checkpoint)
+                further = {"further_txns": txns} if txns else {}
+                self._table.append(rows, sequence=checkpoint.sequence, user_metadata=text, **further)
 
     def _landed(self, checkpoint: SourceCheckpoint, text: str) -> bool | None:
         """True: this commit is in the log; False: another one of the same or a later sequence is; None: neither."""

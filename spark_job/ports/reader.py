@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetter, Stage
 from blizzard.state.unknown_fields import UnknownFields
+from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.rows import Rows
 
 
@@ -75,6 +76,15 @@ class FileRows(Rows, Protocol):
 
 
 R = TypeVar("R", bound=FileRows, covariant=True)
+
+
+class RangesReader(Protocol[R]):
+    """Reads messages of topics. `Outcome` has the partition as path, the topic's id as etag, and the end of its range
+    as `records_read`."""
+
+    def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> R:
+        """Errors as for `Reader.read`; what the brokers refuse is in the outcomes, with a `failure_kind`."""
+        ...
 
 
 class Reader(Protocol[R]):

@@ -19,6 +19,7 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 | `change_schema` | columns for new fields, if the source says so | the same |
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
 | `record` | dead letters and receipt | dead letters and receipt |
+| `further_txns` | none | one for each partition that moved |
 | `publish` | copy of the checkpoint; trims the manifest | copy of the checkpoint |
 | `InputDiscovery` | sweeps | not needed: its methods do nothing |
 
@@ -33,6 +34,7 @@ from typing import Generic, Protocol, TypeVar
 from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.rows import Rows
 from spark_job.ports.stopwatch import TurnSecs
+from spark_job.ports.table import Txns
 
 
 class SourceCheckpoint(Protocol):
@@ -221,6 +223,11 @@ class SourceKind(Protocol[C, P, B]):
 
     def encode(self, checkpoint: C) -> str:
         """The text for the commit's `userMetadata`. Two commits never have the same."""
+        ...
+
+    def further_txns(self, checkpoint: C) -> Txns:
+        """Of what the commit has beside the source's own Txn, by app id: a version above that of every commit before,
+        so that the log alone tells the position."""
         ...
 
     def publish(self, checkpoint: C, *, copy: bool) -> None:

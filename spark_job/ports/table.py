@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeVar
 
 from blizzard.ledger.entry import LedgerEntry
@@ -12,6 +13,10 @@ from spark_job.ports.rows import Rows
 
 R = TypeVar("R", bound=Rows, contravariant=True)
 """The rows that a table can commit."""
+
+Txns = Mapping[str, int]
+"""Versions of Txns, by app id."""
+NO_TXNS: Txns = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +98,9 @@ class Table(Protocol[R]):
         for `append`; LostRace also if the change does not fit any more."""
         ...
 
-    def append(self, rows: R | None, *, sequence: int, user_metadata: str) -> None:
+    def append(self, rows: R | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS) -> None:
         """One commit of rows (None: only of the checkpoint), with `sequence` as the source's Txn version.
+        `further_txns`: versions of other app ids that belong to the source, which the commit has as well.
 
         Raises LostRace when another job committed this source first, CommitOutcomeUnknown when no answer came. A
         version that the table has already seen is skipped without an error, so the caller checks which commit landed.

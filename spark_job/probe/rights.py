@@ -44,7 +44,7 @@ def try_rights(config: Config, config_uri: str, probe_id: str, open_at: Open) ->
     artifacts = open_at(folder + slash, _no_log)
     rights.attempt("s3:GetObject", config_uri, lambda: artifacts.get(name))
     rights.attempt("s3:ListBucket", config_uri, lambda: next(artifacts.list(name), None))
-    for uri in dict.fromkeys(source.uri for _, source in config.sources()):
+    for uri in dict.fromkeys(source.uri for _, source in config.file_sources()):
         try_to_read(rights, open_at(uri, _no_log), probe_id)
     tables = list(dict.fromkeys(pipeline.table_uri for pipeline in config.pipelines.values()))
     for uri in tables:

@@ -3,9 +3,10 @@ written. If the table requires the engine's own writer, that reads the staged ro
 
 from collections.abc import Callable, Sequence
 
-from blizzard.errors import LostRace, RetryableError
+from blizzard.errors import LostRace, PermanentError, RetryableError
 from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.ports.table import NO_TXNS, Txns
 from spark_job.table.columns import column_conflicts, missing_columns, nullable_schema
 from spark_job.table.engine import TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
@@ -38,19 +39,34 @@ class TableCommits:
         self._table_exists = table_exists
         self._prepare = prepare
 
-    def append(self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str) -> None:
+    def append(
+        self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS
+    ) -> None:
+        if further_txns:
+            self._refuse_rewriting(rows)
         if rows is not None and rows.layout.folder and rows.data_files:
             self._prepare()  # another source may have made the table since the batch was planned, with its own columns
             self.rewrite(rows, sequence, user_metadata)
             self._staging.remove(rows.data_files)
         elif self._transactions_are_supported():
-            self._commit_by_transaction(rows, sequence, user_metadata)
+            self._commit_by_transaction(rows, sequence, user_metadata, further_txns)
         else:
             self.rewrite(None, sequence, user_metadata)
 
     def replace(self, rows: WrittenFiles, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         self.rewrite(rows, sequence, user_metadata, replaced=paths)
         self._staging.remove(rows.data_files)
+
+    def _refuse_rewriting(self, rows: WrittenFiles | None) -> None:
+        """The engine's own writer commits one Txn."""
+        staged = rows is not None and rows.layout.folder and rows.data_files
+        if staged or not self._transactions_are_supported():
+            raise PermanentError(
+                f"table {self._uri} takes only rows that Spark's own writer has written, whose commits have one Txn. "
+                f"Source {self._source.source_id} reads topics and commits one for each partition. Nothing was "
+                "committed. Let it feed a table without the property or feature that the log names "
+                "(rows_written_twice)."
+            )
 
     def _transactions_are_supported(self) -> bool:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
@@ -68,13 +84,18 @@ class TableCommits:
 
     # -- existing files, by a transaction
 
-    def _commit_by_transaction(self, rows: WrittenFiles | None, sequence: int, user_metadata: str) -> None:
+    def _commit_by_transaction(
+        self, rows: WrittenFiles | None, sequence: int, user_metadata: str, further_txns: Txns
+    ) -> None:
         files = rows.data_files if rows is not None else ()
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             transaction = self._preparation.start_transaction()
             if rows is not None and files:
                 self._check_layout(transaction.description(), rows)
             self._refuse_committed(transaction, sequence)
+            if further_txns:
+                self._refuse_older(transaction, further_txns)
+                transaction.add_txns(further_txns)
         transaction.commit(files, app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
 
     def _refuse_committed(self, transaction: Transaction, sequence: int) -> None:
@@ -86,6 +107,16 @@ class TableCommits:
                 f"the table has sequence {committed} of source {self._source.source_id}; expected one below "
                 f"{sequence}, the sequence of this commit"
             )
+
+    def _refuse_older(self, transaction: Transaction, txns: Txns) -> None:
+        """Raises LostRace if the table has one of these Txns already, in this version or a later one."""
+        for app_id, version in txns.items():
+            committed = transaction.txn_version(app_id)
+            if committed is not None and committed >= version:
+                raise LostRace(
+                    f"the table has version {committed} of Txn {app_id!r}; expected one below {version}, as this "
+                    "commit has it"
+                )
 
     def _check_layout(self, table: TableDescription, rows: WrittenFiles) -> None:
         """Raises RetryableError if the table no longer accepts the files as they were written. Statistics of other

@@ -17,7 +17,7 @@ from blizzard.state.schema_changes import SchemaChange
 from blizzard.storage.base import ObjectStore
 from spark_job.expressions.rules import RowRules
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.ports.table import FileVersion, SchemaProposal, Txn
+from spark_job.ports.table import NO_TXNS, FileVersion, SchemaProposal, Txn, Txns
 from spark_job.table.columns import new_table_stats_columns
 from spark_job.table.commit import TableCommits
 from spark_job.table.engine import TableEngine, Transaction
@@ -220,8 +220,10 @@ class DeltaSourceTable:
     def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
         self._commits.change_schema(change, sequence=sequence, user_metadata=user_metadata)
 
-    def append(self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str) -> None:
-        self._commits.append(rows, sequence=sequence, user_metadata=user_metadata)
+    def append(
+        self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS
+    ) -> None:
+        self._commits.append(rows, sequence=sequence, user_metadata=user_metadata, further_txns=further_txns)
 
     def replace(self, rows: WrittenFiles, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         self._commits.replace(rows, paths, sequence=sequence, user_metadata=user_metadata)

@@ -46,6 +46,11 @@ class Transaction(Protocol):
         """The newest Txn of this app id. After this call a concurrent commit of the same app id is a conflict."""
         ...
 
+    def add_txns(self, txns: Mapping[str, int]) -> None:
+        """Let the commit also have these Txns, by app id. After this call a concurrent commit of one of them is a
+        conflict."""
+        ...
+
     def create_table(self, table: NewTable) -> None:
         """Let the commit also create the table."""
         ...

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructField, StructType
 
 from blizzard.config import ddl
-from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.formats import FORMATS
 from blizzard.config.provenance import PROVENANCE, RESERVED
 from blizzard.config.schema_limits import storage_problems
 from blizzard.config.schema_rules import RESCUED
@@ -31,7 +31,7 @@ def schema_problems(schema: str, formats: Collection[str]) -> list[str]:
     """Why files of these formats cannot hold such records."""
     found = list[str]()
     for name in formats:
-        limits = FILE_FORMATS[name].limits
+        limits = FORMATS[name].limits
         try:
             found += storage_problems(ddl.parse(schema, limits.types), limits)
         except ddl.DdlError as error:

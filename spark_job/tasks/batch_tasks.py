@@ -14,10 +14,11 @@ from blizzard.state.batch import PlannedFile
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.protocol import Limits
+from spark_job.ports.offset_range import OffsetRange, TopicSettings
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings, TaskReader
+from spark_job.tasks.task_reader import ReadSettings, TaskReader, checker_of
 from spark_job.tasks.worker_process import collect_garbage_rarely, forget_archives
 from spark_job.write.write_errors import CannotWriteError
 
@@ -40,6 +41,17 @@ class Task:
     s3: S3Settings
     settings: ReadSettings
     destination: Destination
+    topics: TopicSettings | None = None
+    """None: the source's files are read."""
+
+    def open_format(self) -> Any:
+        """The format of the files, or of the messages."""
+        schema, settings = self.destination.record_type(), self.settings
+        if self.topics is None:
+            return settings.open_format(schema)
+        from spark_job.formats.messages.registry import open_message_format  # few jobs read topics
+
+        return open_message_format(settings.format, schema, settings.limits, settings.options, settings.rules)
 
     def staged(self, folder: str) -> "Task":
         """For rows of which Spark still has to evaluate expressions."""
@@ -58,6 +70,7 @@ class Task:
             S3Settings(**document["s3"]),
             ReadSettings(**settings, limits=limits, rules=rules),
             Destination.from_document(document["destination"]),
+            None if document["topics"] is None else TopicSettings(**document["topics"]),
         )
 
 
@@ -70,25 +83,46 @@ class ReadTasks:
     def __call__(self, files: str) -> str:
         collect_garbage_rarely()
         task = Task.from_json(self.task)
-        settings = task.settings
-        buffer_bytes, new_name = settings.buffer_bytes, lambda: uuid.uuid4().hex
-        reader = TaskReader(
-            open_store(task.uri, task.s3),
-            settings,
-            settings.open_format(task.destination.record_type()),
-            task.destination.provenance,
-            task.destination.writer_factory(task.s3, buffer_bytes, new_name, time.time),
-            task.destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
-            remote=task.uri.startswith("s3"),
-            parsers=len(os.sched_getaffinity(0)),
-            rules=task.destination.layout.rules,
-        )
         try:
-            report = reader.read([_task_file(values) for values in json.loads(files)])
+            report = _read_files(task, files) if task.topics is None else _read_ranges(task, task.topics, files)
         except CannotWriteError as error:
             report = Report(refused_write=error.refusal)
         forget_archives()
         return report.to_json()
+
+
+def _read_files(task: Task, files: str) -> Report:
+    settings = task.settings
+    buffer_bytes, new_name = settings.buffer_bytes, lambda: uuid.uuid4().hex
+    reader = TaskReader(
+        open_store(task.uri, task.s3),
+        settings,
+        task.open_format(),
+        task.destination.provenance,
+        task.destination.writer_factory(task.s3, buffer_bytes, new_name, time.time),
+        task.destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
+        remote=task.uri.startswith("s3"),
+        parsers=len(os.sched_getaffinity(0)),
+        rules=task.destination.layout.rules,
+    )
+    return reader.read([_task_file(values) for values in json.loads(files)])
+
+
+def _read_ranges(task: Task, topics: TopicSettings, ranges: str) -> Report:
+    from spark_job.tasks.topics.consume import RangeConsumer  # librdkafka, which few jobs need
+    from spark_job.tasks.topics.range_reader import RangeReader
+
+    settings, destination = task.settings, task.destination
+    buffer_bytes, new_name = settings.buffer_bytes, lambda: uuid.uuid4().hex
+    reader = RangeReader(
+        task.open_format(),
+        destination.provenance,
+        destination.writer_factory(task.s3, buffer_bytes, new_name, time.time),
+        destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
+        checker_of(destination.layout.rules),
+    )
+    wanted = [OffsetRange(*values) for values in json.loads(ranges)]
+    return reader.read(wanted, RangeConsumer(wanted, topics, settings.ahead_bytes).messages())
 
 
 def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:

@@ -71,4 +71,5 @@ def first_undecided(deferred: pa.Table) -> str:
 
 def dead_letter_of(row: Any) -> DeadLetter:
     raw = bytes(row["undecodable"]) if row["undecodable"] is not None else row["line"]
-    return DeadLetter(row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"], raw, member=row["member"])
+    place = row["file"], row["etag"], Stage.PARSE, row["fault"], row["row"]
+    return DeadLetter(*place, raw, member=row["member"], about=row["about"])

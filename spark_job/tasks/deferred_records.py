@@ -49,10 +49,11 @@ class DeferredRecords:
             text, undecodable = record.decode(), None
         except UnicodeDecodeError:
             text, undecodable = None, record
-        modified = _EPOCH + timedelta(microseconds=source.modified_micros)
+        modified = _EPOCH + timedelta(microseconds=source.modified_micros_of(row))
         where = source.path, row, source.etag, modified
-        self._rows.append((*where, text, fault, undecodable, source.member, *source.partitions))
-        size = len(record) + len(source.path) + _ROW_BYTES
+        about = source.about(row)
+        self._rows.append((*where, text, fault, undecodable, source.member, about, *source.partitions))
+        size = len(record) + len(source.path) + len(about or "") + _ROW_BYTES
         self._bytes += size
         self.total_bytes += size
         self.undecided += fault is None

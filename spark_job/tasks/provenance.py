@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,10 +25,25 @@ _PARTITION_TYPES: Mapping[str, pa.DataType] = {
 }
 
 
+class RecordPlaces(Protocol):
+    """Where the records of one range are, one by one. Numbers ascend."""
+
+    @property
+    def numbers(self) -> Sequence[int]: ...
+
+    @property
+    def modified_micros(self) -> Sequence[int]: ...
+
+    def modified_micros_of(self, number: int) -> int: ...
+
+    def about(self, number: int) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class RecordRange:
     """Consecutive records of one file: `count` of them from number `first_record` on. `partitions` are text. `member`:
-    the member that holds them, if the file is a zip. `wanted`: the numbers of those that are wanted; None: all."""
+    the member that holds them, if the file is a zip. `wanted`: the numbers of those that are wanted; None: all.
+    `each`: if they have numbers with gaps, and times of their own."""
 
     path: str
     etag: str
@@ -37,11 +53,23 @@ class RecordRange:
     count: int
     member: str | None = None
     wanted: frozenset[int] | None = None
+    each: RecordPlaces | None = None
 
     @property
     def modified_micros(self) -> int:
         """Microseconds since 1970, as rows have them."""
         return round(self.modified_ts * 1_000_000)
+
+    def number_of(self, index: int) -> int:
+        """Of the record at this place of the range, counted from 0."""
+        return self.first_record + index if self.each is None else self.each.numbers[index]
+
+    def modified_micros_of(self, number: int) -> int:
+        return self.modified_micros if self.each is None else self.each.modified_micros_of(number)
+
+    def about(self, number: int) -> str | None:
+        """What its dead letter says of a record beside its text, as a JSON object."""
+        return None if self.each is None else self.each.about(number)
 
 
 @dataclass(frozen=True)
@@ -70,20 +98,22 @@ class Provenance:
         Values that are the same for a whole range are dictionary-encoded.
         """
         indexes = self._range_indexes(ranges)
-        rows = self._row_numbers(ranges, indexes)
+        rows, times = self._row_numbers(ranges, indexes), _times(ranges, indexes)
         if positions is not None:
             chosen = pa.array(positions, pa.int64())
-            indexes, rows = indexes.take(chosen), rows.take(chosen)
-        return self._assembled(ranges, indexes, rows)
+            indexes, rows, times = indexes.take(chosen), rows.take(chosen), times.take(chosen)
+        return self._assembled(ranges, indexes, rows, times)
 
-    def _assembled(self, ranges: Sequence[RecordRange], indexes: pa.Array, rows: pa.Array) -> list[pa.Array]:
+    def _assembled(
+        self, ranges: Sequence[RecordRange], indexes: pa.Array, rows: pa.Array, times: pa.Array
+    ) -> list[pa.Array]:
         nothing = pc.multiply(indexes, 0)
         source = [
             pa.DictionaryArray.from_arrays(nothing, pa.array([self.source_id])),
             _encoded([one.path for one in ranges], indexes),
             rows,
             _encoded([one.etag for one in ranges], indexes),
-            _times(ranges).take(indexes),
+            times,
             pa.repeat(pa.scalar(self.sequence, pa.int64()), len(rows)),
             *([_members(ranges, indexes)] if self.members else []),
         ]
@@ -100,6 +130,8 @@ class Provenance:
         return _spread(ranges, pa.array(range(len(ranges)), pa.int32()))
 
     def _row_numbers(self, ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
+        if any(one.each is not None for one in ranges):
+            return pa.concat_arrays([_numbers(one) for one in ranges])
         if len(ranges) == 1:
             return pa.arange(ranges[0].first_record, ranges[0].first_record + ranges[0].count)
         starts = accumulate((one.count for one in ranges[:-1]), initial=0)
@@ -120,9 +152,20 @@ def _members(ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
     return pa.array([one.member for one in ranges], pa.string()).dictionary_encode().take(indexes)
 
 
-def _times(ranges: Sequence[RecordRange]) -> pa.Array:
-    micros = pa.array([one.modified_micros for one in ranges], pa.int64())
-    return micros.cast(SOURCE_TYPE.field("modified").type)
+def _numbers(one: RecordRange) -> pa.Array:
+    if one.each is not None:
+        return pa.array(one.each.numbers, pa.int64())
+    return pa.arange(one.first_record, one.first_record + one.count)
+
+
+def _times(ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
+    """Of each record."""
+    kind = SOURCE_TYPE.field("modified").type
+    if all(one.each is not None for one in ranges):
+        return pa.concat_arrays([pa.array(one.each.modified_micros, pa.int64()) for one in ranges if one.each]).cast(
+            kind
+        )
+    return pa.array([one.modified_micros for one in ranges], pa.int64()).cast(kind).take(indexes)
 
 
 def _spread(ranges: Sequence[RecordRange], values: pa.Array) -> pa.Array:

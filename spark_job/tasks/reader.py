@@ -1,6 +1,6 @@
 """Reads a batch: tasks that write data files, then Spark's decision on the records that they defer."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetter, DeadLetters
 from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.ports.offset_range import TopicSettings
 from spark_job.ports.reader import Outcome
 from spark_job.table.staging import Staging
 from spark_job.tasks.batch_tasks import Task, packed_files, task_files
@@ -61,10 +62,12 @@ class BatchReader:
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         log: Log,
+        topics: TopicSettings | None = None,
         in_memory_bytes: int = IN_MEMORY_BYTES,
     ) -> None:
         self._engine = engine
         self._uri = uri
+        self._topics = topics
         self._table_uri = table_uri
         self._s3 = s3
         self._settings = settings
@@ -82,15 +85,32 @@ class BatchReader:
         self._clock = clock
 
     def read(self, files: Sequence[PlannedFile], *, sequence: int, replacing: bool = False) -> "BatchRows":
-        has_zip = self._compressions.have_zip(file.path for file in files)
-        layout = self._layout(staged=replacing, members=has_zip)
+        return self.read_parts(
+            lambda cores: packed_files(task_files(files, self._partition_columns), cores),
+            f"reading a batch of {len(files)} files",
+            sequence=sequence,
+            replacing=replacing,
+            members=self._compressions.have_zip(file.path for file in files),
+        )
+
+    def read_parts(
+        self,
+        parts_for: Callable[[int], Sequence[str]],
+        action: str,
+        *,
+        sequence: int,
+        replacing: bool = False,
+        members: bool = False,
+    ) -> "BatchRows":
+        """`parts_for`: from a number of cores to what each task reads, as `ReadTasks` takes it. `action` begins the
+        text of an error."""
+        layout = self._layout(staged=replacing, members=members)
         self._log_layout_reason()
         record_type = self._record_type()
         whole = self._task(layout, record_type, sequence)
         task = whole.staged(self._staging.new_folder()) if layout.rules.need_spark else whole
-        with self._engine.translating(f"reading a batch of {len(files)} files"):
-            parts = packed_files(task_files(files, self._partition_columns), self._engine.cores)
-            reports = self._engine.run(task, parts)
+        with self._engine.translating(action):
+            reports = self._engine.run(task, parts_for(self._engine.cores))
             deferred = [data_file for report in reports for data_file in report.deferred]
             data_files = [data_file for report in reports for data_file in report.data_files]
             try:
@@ -104,6 +124,8 @@ class BatchReader:
                 self._staging.discard([*deferred, *data_files])
                 raise
         outcomes = [outcome for report in reports for outcome in report.outcomes]
+        if self._topics is not None:
+            outcomes = _by_path(outcomes)
         if decided:
             outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         return BatchRows(
@@ -130,7 +152,7 @@ class BatchReader:
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)
         deferred_folder = self._staging.deferred_folder
         destination = Destination(self._table_uri, layout, deferred_folder, record_type.json(), provenance)
-        return Task(self._uri, self._s3, self._settings, destination)
+        return Task(self._uri, self._s3, self._settings, destination, self._topics)
 
     def _log_layout_reason(self) -> None:
         """Logs once per reason that the rows have to be written twice."""
@@ -162,6 +184,24 @@ class BatchReader:
 def _write_share(reports: Sequence[Report]) -> float:
     secs = sum(report.secs for report in reports)
     return sum(report.write_secs for report in reports) / secs if secs else 0.0
+
+
+def _by_path(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Ranges of one partition that several tasks have read are one."""
+    found: dict[str, Outcome] = {}
+    for one in outcomes:
+        other = found.get(one.path)
+        if other is None:
+            found[one.path] = one
+            continue
+        failed = next((each for each in (other, one) if each.error is not None), None)
+        found[one.path] = failed or replace(
+            other,
+            size=other.size + one.size,
+            rows=other.rows + one.rows,
+            records_read=max(other.records_read, one.records_read),
+        )
+    return [*found.values()]
 
 
 def _with_refused(outcome: Outcome, refused: int) -> Outcome:

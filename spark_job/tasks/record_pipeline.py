@@ -162,7 +162,7 @@ def _counts(ranges: Sequence[RecordRange], found: Mapping[str, UnknownField | Mi
     counts = {}
     for name, field in found.items():
         at = bisect_right(starts, field.first) - 1
-        number = ranges[at].first_record + field.first - starts[at]
+        number = ranges[at].number_of(field.first - starts[at])
         counts[name] = FieldCount(field.records, ranges[at].path, number, field.kind)
     return counts
 
@@ -192,5 +192,5 @@ def _refused(
     found = []
     for (number, fault), text in zip(refused, texts, strict=True):
         at = bisect_right(starts, number) - 1
-        found.append((ranges[at], ranges[at].first_record + number - starts[at], text, fault))
+        found.append((ranges[at], ranges[at].number_of(number - starts[at]), text, fault))
     return found

@@ -109,7 +109,7 @@ class TaskReader:
         self._new_writer = new_writer
         self._fetch_ahead = FetchAhead(REMOTE_THREADS if remote else 0, settings.ahead_bytes)
         self._parsers = min(parsers, MAX_PARSERS)
-        self._checker = _checker_of(rules)
+        self._checker = checker_of(rules)
         self._deferred = deferred
         self._watch = Stopwatch(monotonic)
         self._report = Report()
@@ -348,7 +348,7 @@ def _failure_kind(error: BlizzardError) -> FailureKind | None:
     return FailureKind.DENIED if isinstance(error, AccessDenied) else None
 
 
-def _checker_of(rules: RowRules | None) -> "RowChecker | None":
+def checker_of(rules: RowRules | None) -> "RowChecker | None":
     if rules is None or not rules.need_tasks:
         return None
     from spark_job.expressions.row_checker import RowChecker  # evaluates expressions, which few tables have

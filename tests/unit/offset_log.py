@@ -139,6 +139,9 @@ class OffsetLogSource:
         offsets = {str(partition): offset for partition, offset in checkpoint.next_offsets.items()}
         return json.dumps([checkpoint.sequence, checkpoint.delta_version, checkpoint.receipt, offsets])
 
+    def further_txns(self, checkpoint: Offsets) -> Mapping[str, int]:
+        return {}
+
     def publish(self, checkpoint: Offsets, *, copy: bool) -> None:
         if copy:
             self._state.put(self._world.identity.copy_key, self.encode(checkpoint).encode())

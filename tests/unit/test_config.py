@@ -30,7 +30,12 @@ def test_a_missing_field_has_its_default() -> None:
     plain = source()
     assert (plain.pattern, plain.format, plain.compression, plain.on_overwrite) == ("**", "ndjson", "auto", "ignore")
     assert (plain.partition_columns, plain.partition_filter, plain.settle_delay_secs) == ({}, None, 60)
-    assert plain.checkpoint.model_dump() == {"interval_files": 1000, "interval_bytes": 1 << 30, "interval_secs": 60}
+    assert plain.checkpoint.model_dump() == {
+        "interval_files": 1000,
+        "interval_bytes": 1 << 30,
+        "interval_records": 1_000_000,
+        "interval_secs": 60,
+    }
     assert plain.sweep.model_dump() == {
         "interval_secs": 60,
         "late_interval_secs": 3600,

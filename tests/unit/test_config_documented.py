@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.formats import FORMATS
 from blizzard.config.json_schema import json_schema
 from blizzard.config.load import _PLACEHOLDERS, load_config
 from blizzard.config.model import Config, Source
@@ -94,7 +94,7 @@ def test_the_configuration_is_imported_without_what_only_the_command_line_needs(
 
 def test_every_format_is_in_the_json_schema_and_in_the_documentation() -> None:
     described = json_schema()["$defs"]["Source"]["properties"]["format"]
-    assert described["anyOf"][0]["enum"] == list(FILE_FORMATS)
+    assert described["anyOf"][0]["enum"] == list(FORMATS)
     row = re.search(r"^\| `format` \|.*$", (ROOT / "docs" / "configuration.md").read_text(), re.MULTILINE)
     assert row
-    assert [name for name in FILE_FORMATS if f"`{name}`:" not in row[0]] == []
+    assert [name for name in FORMATS if f"`{name}`:" not in row[0]] == []

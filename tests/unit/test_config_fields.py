@@ -3,9 +3,10 @@
 import pytest
 
 from blizzard.config.formats import FILE_FORMATS
+from blizzard.config.formats import FORMATS as ALL_FORMATS
 from tests.unit.config_files import config, problems, source, source_lines
 
-FORMATS = " or ".join(", ".join(map(repr, FILE_FORMATS)).rsplit(", ", 1))
+FORMATS = " or ".join(", ".join(map(repr, ALL_FORMATS)).rsplit(", ", 1))
 
 
 @pytest.mark.parametrize(

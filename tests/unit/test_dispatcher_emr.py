@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, ParamValid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.config.model import Limits
+from blizzard.config.source_sections import Limits
 from blizzard.config.spark_settings import EMR_PYTHON, common_settings, submit_parameters
 from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.run_records import Phase, RunRecord

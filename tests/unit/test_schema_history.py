@@ -11,7 +11,7 @@ from deltalake.schema import Field, PrimitiveType
 
 from blizzard.cli import main
 from blizzard.state.delta_log import commit_key
-from spark_job.loop.files.evolution import Evolution
+from spark_job.loop.evolution import Evolution
 from tests.spark.engine_lake import EngineLake
 from tests.unit.growing_lake import ADD, Killed, die, no_spark
 

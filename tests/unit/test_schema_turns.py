@@ -6,7 +6,7 @@ import pytest
 from blizzard.errors import StorageUnavailable
 from blizzard.state.schema_changes import ChangeRecord, ChangeRecords
 from blizzard.storage.base import ObjectInfo
-from spark_job.loop.files.evolution import MAX_CHANGES_OF_A_BATCH
+from spark_job.loop.evolution import MAX_CHANGES_OF_A_BATCH
 from spark_job.loop.ingest import Step
 from tests.unit.fakes import Crash, World, crash, settings
 from tests.unit.memory_reader import fields_of

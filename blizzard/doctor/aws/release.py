@@ -59,7 +59,7 @@ def _buckets(stack: Stack) -> Finding:
     lake = f"s3://{stack.parameters['LakeBucketName']}/{stack.parameters.get('LakePrefix', '')}"
     wrong = [
         f"{source.id} is in {source.uri}"
-        for _, source in stack.config.sources()
+        for _, source in stack.config.file_sources()
         if not any(source.uri.startswith(each) for each in landings)
     ]
     wrong += [

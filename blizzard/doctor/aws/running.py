@@ -178,7 +178,7 @@ def _needed(stack: Stack) -> Iterator[tuple[str, str]]:
     if stack.config is None:
         return
     partition = stack.outputs["EventsQueueArn"].split(":")[1]
-    sources = dict.fromkeys(source.uri for _, source in stack.config.sources())
+    sources = dict.fromkeys(source.uri for _, source in stack.config.file_sources())
     tables = dict.fromkeys(f"{pipeline.table_uri}/" for pipeline in stack.config.pipelines.values())
     for uris, actions in ((sources, READ_RIGHTS), (tables, WRITE_RIGHTS)):
         for uri in uris:

@@ -125,7 +125,7 @@ class Stack:
         if self.config is None:
             return []
         root = f"s3://{bucket}/"
-        uris = dict.fromkeys(source.uri for _, source in self.config.sources())
+        uris = dict.fromkeys(source.uri for _, source in self.config.file_sources())
         return [uri.removeprefix(root) for uri in uris if uri.startswith(root)]
 
 

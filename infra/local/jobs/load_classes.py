@@ -39,8 +39,7 @@ def main(scratch: Path, jars: str, *, as_a_run: bool) -> None:
         lines = [json.dumps({"id": number, "at": "2024-01-28T00:00:00Z", "name": "x"}), '{"id": "1.0e1"}', '{"id": ']
         (landing / f"{commits - number:02}.ndjson.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
         job = source_job(pipeline, landed, engine=SparkEngine(spark), s3=S3Settings(), log=silent)
-        job.sweep(late=False, record_if_empty=True)
-        job.sweep(late=True, record_if_empty=True)
+        job.discovery.discover_all()
         job.ingest.drain()
     session = spark()
     session.read.format("delta").load(str(table)).groupBy("name").count().collect()

@@ -66,6 +66,7 @@ class AppendTransaction:
         self._store = store
         self._clock = clock
         self._schema: StructType | None = None
+        self._txns: dict[str, int] = {}
 
     @property
     def version(self) -> int:
@@ -82,6 +83,10 @@ class AppendTransaction:
         """deltalake compares the Txns of a commit with those of all commits that came meanwhile."""
         return self._table.transaction_version(app_id)
 
+    def add_txns(self, txns: Mapping[str, int]) -> None:
+        """deltalake compares them, too."""
+        self._txns = dict(txns)
+
     def create_table(self, table: NewTable) -> None:
         raise LostRace(f"the table exists already, at version {self.version}")
 
@@ -94,8 +99,11 @@ class AppendTransaction:
         if self._schema is not None:
             return self._commit_schema(self._schema, app_id, sequence, user_metadata)
         before, now_ms = self.version, time.time_ns() // 1_000_000
-        txn = deltalake.Transaction(app_id, sequence, now_ms)
-        properties = CommitProperties({"userMetadata": user_metadata}, app_transactions=[txn])
+        txns = {app_id: sequence, **self._txns}.items()
+        properties = CommitProperties(
+            {"userMetadata": user_metadata},
+            app_transactions=[deltalake.Transaction(each, version, now_ms) for each, version in txns],
+        )
         try:
             self._table.create_write_transaction(
                 [*map(_add_action, files)],
@@ -152,6 +160,7 @@ class FirstCommit:
         self._uri = uri
         self._clock = clock
         self._new: NewTable | None = None
+        self._txns: dict[str, int] = {}
 
     @property
     def _table(self) -> NewTable:
@@ -173,6 +182,9 @@ class FirstCommit:
     def txn_version(self, app_id: str) -> int | None:
         return None
 
+    def add_txns(self, txns: Mapping[str, int]) -> None:
+        self._txns = dict(txns)
+
     def create_table(self, table: NewTable) -> None:
         if (reason := _why_spark_makes(table)) is not None:
             raise NeedsSpark(f"making table {self._uri} {reason}")
@@ -187,7 +199,10 @@ class FirstCommit:
             {"commitInfo": self._commit_info(user_metadata, now_ms)},
             {"protocol": _protocol_of(self._table)},
             {"metaData": _metadata(self._table, now_ms)},
-            {"txn": {"appId": app_id, "version": sequence, "lastUpdated": now_ms}},
+            *(
+                {"txn": {"appId": each, "version": version, "lastUpdated": now_ms}}
+                for each, version in {app_id: sequence, **self._txns}.items()
+            ),
             *({"add": add_fields(file)} for file in files),
         ]
         try:

@@ -29,6 +29,7 @@ DEAD_LETTER_COLUMNS = StructType(
         StructField("undecodable", BinaryType()),
         StructField("fault", StringType()),
         StructField("member", StringType()),
+        StructField("about", StringType()),
         StructField("report", StringType()),
     ]
 )

@@ -68,5 +68,5 @@ class SparkEngine:
 
     @staticmethod
     def _decided(task: Task, records: DataFrame) -> DataFrame:
-        settings, schema = task.settings, task.destination.record_type()
-        return settings.open_format(schema).decide(records)
+        decided: DataFrame = task.open_format().decide(records)
+        return decided

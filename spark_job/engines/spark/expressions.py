@@ -99,6 +99,7 @@ def _with_dead_letters(
         F.col("_source.etag").alias("etag"),
         F.col("_source.row").alias("row"),
         member.alias("member"),
+        F.lit(None).cast(StringType()).alias("about"),
         line.alias("line"),
         F.lit(None).cast(BinaryType()).alias("undecodable"),
         fault.cast(StringType()).alias("fault"),

@@ -103,6 +103,7 @@ class Transaction:
         self._delta = self._jvm.org.apache.spark.sql.delta
         self.snapshot = Snapshot(spark, java.snapshot())
         self._domains: list[Any] = []
+        self._txns: dict[str, int] = {}
 
     def description(self) -> TableDescription:
         return TableDescription.from_actions(str(self._java.metadata().json()), str(self._java.protocol().json()))
@@ -117,6 +118,11 @@ class Transaction:
     def txn_version(self, app_id: str) -> int | None:
         self._java.readTxn().addOne(app_id)
         return self.snapshot.txn_version(app_id)
+
+    def add_txns(self, txns: Mapping[str, int]) -> None:
+        for app_id in txns:
+            self._java.readTxn().addOne(app_id)
+        self._txns = dict(txns)
 
     def create_table(self, table: NewTable) -> None:
         """If two commits do so, the second one gets ProtocolChangedException."""
@@ -190,8 +196,9 @@ class Transaction:
         """The actions and the operation."""
         self._register_metrics(files)
         actions = self._add_file_actions(files)
-        txn = {"appId": app_id, "version": sequence, "lastUpdated": time.time_ns() // 1_000_000}
-        actions.add(0, self._action("txn", txn))
+        now_ms = time.time_ns() // 1_000_000
+        for at, (each, version) in enumerate({app_id: sequence, **self._txns}.items()):
+            actions.add(at, self._action("txn", {"appId": each, "version": version, "lastUpdated": now_ms}))
         for domain in self._domains:
             actions.add(domain)
         return self._scala_seq(actions), self._write_operation(user_metadata)

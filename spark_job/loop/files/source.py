@@ -30,8 +30,8 @@ from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.folders import without_quiet_partitions
+from spark_job.loop.evolution import Evolution
 from spark_job.loop.files.batch_checks import check_complete, records_read, refuse_if_systemic
-from spark_job.loop.files.evolution import Evolution
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.loop.files.recovery import recover
 from spark_job.loop.files.settings import FileSettings
@@ -40,7 +40,7 @@ from spark_job.loop.files.suspects import Suspects
 from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
-from spark_job.ports.table import FileTable
+from spark_job.ports.table import NO_TXNS, FileTable, Txns
 
 FORGET_EVERY_COMMITS = 100
 """How often the watermarks of quiet partitions are removed from the state of a source with many of them."""
@@ -324,6 +324,9 @@ class FileSource:
         if plan.schema_change is None:
             return receipt
         return replace(receipt, schema_change=self._evolution.record(plan.schema_change, plan.base))
+
+    def further_txns(self, checkpoint: Checkpoint) -> Txns:
+        return NO_TXNS
 
     def publish(self, checkpoint: Checkpoint, *, copy: bool) -> None:
         self._outputs.publish(checkpoint, copy=copy)

@@ -1,11 +1,10 @@
 """A batch that changes the schema of its table: whether it may, the record of it, and the log."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from blizzard.errors import BlizzardError
 from blizzard.log import Log
-from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.schema_changes import ChangeRecord, ChangeRecords, SchemaChange
 from blizzard.storage.base import ObjectStore
@@ -18,6 +17,16 @@ put it. One is enough unless files are changed while they are read, or have more
 
 MAX_COMMITS_SEARCHED = 1_000
 """For the commit of a change, the newest ones. Without it the history has no version of the table."""
+
+
+class EvolvingCheckpoint(Protocol):
+    """A checkpoint of whatever kind, as far as changes of the schema use it."""
+
+    @property
+    def sequence(self) -> int: ...
+
+    @property
+    def schema_change(self) -> str | None: ...
 
 
 class Evolution:
@@ -69,7 +78,7 @@ class Evolution:
             fields = [{"path": path, "reason": why} for path, why in new.items()]
             self._log("schema_not_changed", source=self._identity.source_id, fields=fields)
 
-    def record(self, change: SchemaChange, base: Checkpoint) -> str:
+    def record(self, change: SchemaChange, base: EvolvingCheckpoint) -> str:
         """Before the commit. Returns the name that its checkpoint has to have. `base`: the checkpoint before."""
         record = self._records.put(
             change,
@@ -81,7 +90,7 @@ class Evolution:
         )
         return record.name
 
-    def publish(self, checkpoint: Checkpoint) -> None:
+    def publish(self, checkpoint: EvolvingCheckpoint) -> None:
         """After the commit, and after recovery: the record of the newest change says that it has landed, and is logged.
         If storage refuses that, a later commit or run repeats it."""
         name = checkpoint.schema_change

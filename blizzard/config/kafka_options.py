@@ -1,0 +1,175 @@
+"""The block `kafka` of a source: which topics it reads, from where, and how it reaches the brokers."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+
+from blizzard.config.section import Section
+
+EARLIEST, LATEST = "earliest", "latest"
+_SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):[0-9]{1,5}\Z")
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
+
+
+def _servers(text: str) -> str:
+    servers = [server.strip() for server in text.split(",")]
+    for server in servers:
+        if not _SERVER.match(server):
+            raise ValueError(f"found {server!r:.100}, expected a host and its port, such as broker-1:9092")
+    return ",".join(servers)
+
+
+def _topic(name: str) -> str:
+    if not _TOPIC.match(name) or name in (".", ".."):
+        raise ValueError(
+            f"found {name!r:.100}, expected the name of a topic: letters, digits, `.`, `_` and `-`, at most 249"
+        )
+    return name
+
+
+def _topic_pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"found {text!r:.100}, which is no regular expression: {error}") from error
+    return text
+
+
+def _as_text(value: object) -> object:
+    """YAML turns some timestamps into values."""
+    return value.replace(tzinfo=value.tzinfo or UTC).isoformat() if isinstance(value, datetime) else value
+
+
+def _start(text: str) -> str:
+    if text in (EARLIEST, LATEST):
+        return text
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        when = None
+    if when is None or when.tzinfo is None:
+        raise ValueError(
+            f"found {text!r:.60}, expected earliest, latest or a time with its zone, such as 2026-11-01T00:00:00Z"
+        )
+    return text
+
+
+class KafkaSecurity(Section):
+    """How the connection to the brokers is protected."""
+
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
+        default="SASL_SSL", description="The brokers' listener: with or without TLS (SSL), with or without a login."
+    )
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"] | None = Field(
+        default=None, description="How to log in. Needed with SASL_PLAINTEXT and SASL_SSL."
+    )
+    username: str | None = Field(default=None, description="The user that logs in.", examples=["${KAFKA_USER}"])
+    password: SecretStr | None = Field(
+        default=None,
+        description="The user's password. Take it from a variable of the job's environment.",
+        examples=["${KAFKA_PASSWORD}"],
+    )
+    ca_location: str | None = Field(
+        default=None,
+        description="A file with the certificates of the authorities that the brokers' certificates are signed by. "
+        "Without it: those of the system. It has to be there wherever tasks run.",
+    )
+    certificate_location: str | None = Field(
+        default=None, description="With SSL, for brokers that want one: the file with the client's certificate (PEM)."
+    )
+    key_location: str | None = Field(default=None, description="The file with its private key (PEM).")
+    key_password: SecretStr | None = Field(default=None, description="The password of that file.")
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        with_login = self.protocol.startswith("SASL")
+        login = {"mechanism": self.mechanism, "username": self.username, "password": self.password}
+        for name, value in login.items():
+            if with_login and value is None:
+                raise ValueError(f"{name} is missing; {self.protocol} logs in with mechanism, username and password")
+            if not with_login and value is not None:
+                raise ValueError(f"{name} has no effect with {self.protocol}; remove it, or choose a SASL protocol")
+        if (self.certificate_location is None) != (self.key_location is None):
+            raise ValueError("certificate_location and key_location go together; add the other one, or remove both")
+        return self
+
+    def client_settings(self) -> dict[str, str]:
+        """For librdkafka, with the passwords."""
+        password, key_password = (
+            None if secret is None else secret.get_secret_value() for secret in (self.password, self.key_password)
+        )
+        found = {
+            "security.protocol": self.protocol,
+            "sasl.mechanisms": self.mechanism,
+            "sasl.username": self.username,
+            "sasl.password": password,
+            "ssl.ca.location": self.ca_location,
+            "ssl.certificate.location": self.certificate_location,
+            "ssl.key.location": self.key_location,
+            "ssl.key.password": key_password,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+class KafkaOptions(Section):
+    """The topics of a source, instead of a folder."""
+
+    bootstrap_servers: Annotated[str, AfterValidator(_servers)] = Field(
+        description="Some of the brokers, with commas between them. The others are found from these.",
+        examples=["broker-1:9092,broker-2:9092"],
+    )
+    topics: Annotated[list[Annotated[str, AfterValidator(_topic)]], Field(min_length=1)] | None = Field(
+        default=None, description="The topics. A source has either `topics` or `topic_pattern`.", examples=[["clicks"]]
+    )
+    topic_pattern: Annotated[str, AfterValidator(_topic_pattern)] | None = Field(
+        default=None,
+        description="A regular expression, which has to match the whole name of a topic. Topics that are made later "
+        "are read from their beginning.",
+        examples=["clicks-.*"],
+    )
+    start: Annotated[str, AfterValidator(_start), BeforeValidator(_as_text)] = Field(
+        default=EARLIEST,
+        description="Where the first run begins: earliest, latest, or the first messages with this time or a later "
+        "one. It has no effect once the source has a state.",
+        examples=["latest", "2026-11-01T00:00:00Z"],
+    )
+    isolation: Literal["read_committed", "read_uncommitted"] = Field(
+        default="read_committed", description="Whether messages of transactions count only once they are committed."
+    )
+    security: KafkaSecurity = Field(
+        default=KafkaSecurity(protocol="PLAINTEXT"), description="How the connection to the brokers is protected."
+    )
+    on_lost_offsets: Literal["stop", "continue"] = Field(
+        default="stop",
+        description="What to do when messages are gone before they were read. stop: the source fails, until somebody "
+        "decides. continue: the gap is a dead letter, and reading goes on behind it.",
+    )
+    publish_group: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="A consumer group to which committed offsets are published, for monitors of its lag. Nothing is "
+        "ever read from it.",
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_topics(self) -> Self:
+        if (self.topics is None) == (self.topic_pattern is None):
+            raise ValueError("expected either topics or topic_pattern; add one, or remove one")
+        if self.topics is not None and len({*self.topics}) < len(self.topics):
+            raise ValueError("a topic is there twice in topics; remove one")
+        return self
+
+    @property
+    def start_ts(self) -> float | None:
+        """Unix seconds; None: `start` is no time."""
+        return None if self.start in (EARLIEST, LATEST) else datetime.fromisoformat(self.start).timestamp()
+
+    def matches(self, topic: str) -> bool:
+        if self.topics is not None:
+            return topic in self.topics
+        return re.fullmatch(self.topic_pattern or "", topic) is not None
+
+    def client_settings(self) -> dict[str, str]:
+        """For librdkafka's clients of any kind, with the passwords."""
+        return {"bootstrap.servers": self.bootstrap_servers, **self.security.client_settings()}

@@ -1,0 +1,124 @@
+"""`Brokers` by librdkafka's admin client."""
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._listoffsets import OffsetSpec
+
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.errors import PermanentError, RetryableError
+from blizzard.kafka.brokers import Cluster, Topic
+from blizzard.kafka.errors import read_error
+from blizzard.state.topic_checkpoint import Partition
+
+TIMEOUT_SECS = 30.0
+
+
+class KafkaBrokers:
+    """Connects when it is first asked."""
+
+    def __init__(self, options: KafkaOptions, timeout_secs: float = TIMEOUT_SECS) -> None:
+        self._options = options
+        self._timeout_secs = timeout_secs
+        self._opened: AdminClient | None = None
+        self._error: KafkaError | None = None
+        committed = options.isolation == "read_committed"
+        self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+    @property
+    def _client(self) -> AdminClient:
+        if self._opened is None:
+            settings: dict[str, Any] = {
+                "client.id": "blizzard",
+                **self._options.client_settings(),
+                "error_cb": self._note,
+            }
+            try:
+                self._opened = AdminClient(settings)
+            except (KafkaException, ValueError) as error:
+                raise PermanentError(f"Kafka's client takes no such settings: {error}. Correct `kafka`.") from error
+        return self._opened
+
+    def _note(self, error: KafkaError) -> None:
+        self._error = error
+
+    def cluster(self) -> Cluster:
+        names = self._names()
+        described = self._client.describe_cluster(request_timeout=self._timeout_secs)
+        cluster_id = self._answer(described).cluster_id
+        if not names:
+            return Cluster(cluster_id, {})
+        topics = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_secs)
+        found = {name: self._described(future) for name, future in topics.items()}
+        return Cluster(cluster_id, {name: topic for name, topic in found.items() if topic is not None})
+
+    def _names(self) -> list[str]:
+        if self._options.topics is not None:
+            return [*self._options.topics]
+        try:
+            listed = self._client.list_topics(timeout=self._timeout_secs).topics
+        except KafkaException as error:
+            raise self._failure(error.args[0]) from error
+        return sorted(name for name in listed if self._options.matches(name))
+
+    def _described(self, future: "Future[Any]") -> Topic | None:
+        """None: there is no such topic."""
+        try:
+            found = future.result(self._timeout_secs)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return None
+            raise self._failure(error.args[0]) from error
+        return Topic(str(found.topic_id), frozenset(partition.id for partition in found.partitions))
+
+    def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+    def offsets_at(self, partitions: Collection[Partition], since_ts: float) -> Mapping[Partition, int]:
+        found = self._offsets(partitions, OffsetSpec.for_timestamp(round(since_ts * 1000)))
+        without = [partition for partition, offset in found.items() if offset < 0]
+        return {**found, **self.end_offsets(without)}
+
+    def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        if not partitions:
+            return {}
+        asked = {TopicPartition(topic, number): spec for topic, number in partitions}
+        futures = self._client.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._timeout_secs)
+        return {(one.topic, one.partition): self._answer(future).offset for one, future in futures.items()}
+
+    def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
+        places = [TopicPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
+        futures = self._client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)], request_timeout=self._timeout_secs
+        )
+        for future in futures.values():
+            self._answer(future)
+
+    def _answer(self, future: "Future[Any]") -> Any:
+        try:
+            return future.result(2 * self._timeout_secs)
+        except KafkaException as error:
+            raise self._failure(error.args[0]) from error
+        except TimeoutError as error:
+            raise RetryableError(f"the brokers {self._options.bootstrap_servers} do not answer") from error
+
+    def _failure(self, error: KafkaError) -> RetryableError | PermanentError:
+        """A refused login shows only beside the answer, which never comes."""
+        timed_out = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+        said = self._error if error.code() in timed_out and self._error is not None else error
+        found = read_error(said)
+        where = f"(bootstrap_servers: {self._options.bootstrap_servers}) {found}"
+        return PermanentError(where) if isinstance(found, PermanentError) else RetryableError(where)

@@ -1,0 +1,123 @@
+"""Where brokers and a checkpoint agree, and where not: new partitions, messages that are gone, other topics."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from blizzard.config.kafka_options import EARLIEST, LATEST, KafkaOptions
+from blizzard.errors import PermanentError, RecoveryError, RetryableError
+from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, TopicPosition, path_of
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Offsets that are gone: from `start` (inclusive) to `end` (exclusive)."""
+
+    partition: Partition
+    topic_id: str
+    start: int
+    end: int
+
+    def about(self) -> str:
+        """What its dead letter says beside the text, as JSON."""
+        return json.dumps({"lost_from": self.start, "lost_to": self.end - 1})
+
+    def __str__(self) -> str:
+        return (
+            f"offsets {self.start} to {self.end - 1} of {path_of(self.partition)} are gone before they were read: "
+            f"{self.end - self.start} at most"
+        )
+
+
+def first_positions(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint) -> TopicCheckpoint:
+    """Where a source begins that has no state. Raises PermanentError for a topic that there is not."""
+    cluster = brokers.cluster()
+    missing = sorted({*(options.topics or ())} - cluster.topics.keys())
+    if missing:
+        raise PermanentError(
+            f"there is no topic {missing[0]} on {options.bootstrap_servers}, or its user may not see it. Nothing was "
+            "read. Correct `kafka.topics`, create the topic, or let the user describe it."
+        )
+    partitions = cluster.partitions()
+    if options.start == EARLIEST:
+        offsets = brokers.first_offsets(partitions)
+    elif options.start == LATEST:
+        offsets = brokers.end_offsets(partitions)
+    else:
+        offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
+    return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), cluster, offsets)
+
+
+def with_offsets(checkpoint: TopicCheckpoint, cluster: Cluster, offsets: Mapping[Partition, int]) -> TopicCheckpoint:
+    """The checkpoint with these next offsets, beside those that it has of other partitions."""
+    topics = {name: dict(position.next_offsets) for name, position in checkpoint.topics.items()}
+    for (name, number), offset in offsets.items():
+        topics.setdefault(name, {})[number] = offset
+    ids = {name: position.topic_id for name, position in checkpoint.topics.items()}
+    ids |= {name: topic.topic_id for name, topic in cluster.topics.items() if name not in ids}
+    positions = {name: TopicPosition(ids[name], MappingProxyType(next_)) for name, next_ in topics.items()}
+    return replace(checkpoint, topics=MappingProxyType(positions))
+
+
+def check_topics(checkpoint: TopicCheckpoint, cluster: Cluster) -> None:
+    """Raises RecoveryError if these are not the topics that the checkpoint is about."""
+    if cluster.cluster_id != checkpoint.cluster_id:
+        raise RecoveryError(
+            f"the brokers are of cluster {cluster.cluster_id}; expected {checkpoint.cluster_id}, whose messages the "
+            "table has. Their offsets have nothing to do with each other. Nothing was read. Correct "
+            "`kafka.bootstrap_servers`, or give the source another name: it then begins afresh."
+        )
+    for name, position in checkpoint.topics.items():
+        topic = cluster.topics.get(name)
+        if topic is None:
+            continue  # deleted, or no longer named: what was read stays
+        if topic.topic_id != position.topic_id:
+            raise RecoveryError(
+                f"topic {name} was deleted and made again: its id is {topic.topic_id}; expected {position.topic_id}, "
+                "whose messages the table has. Its offsets begin anew. Nothing was read. Give the source another name: "
+                "it then reads the new topic from its beginning."
+            )
+        lost = sorted({*position.next_offsets} - {*topic.partitions})
+        if lost:
+            raise RecoveryError(
+                f"topic {name} has {len(topic.partitions)} partitions, and no partition {lost[0]} any more, of which "
+                "the table has messages. Nothing was read. Give the source another name."
+            )
+
+
+def new_partitions(checkpoint: TopicCheckpoint, cluster: Cluster) -> list[Partition]:
+    return [partition for partition in cluster.partitions() if checkpoint.next_offset(partition) is None]
+
+
+def lost_messages(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) -> list[Gap]:
+    """`firsts`: the offset of the first message that each partition still has."""
+    gaps = []
+    for (name, number), first in firsts.items():
+        position = checkpoint.topics[name]
+        at = position.next_offsets[number]
+        if first > at:
+            gaps.append(Gap((name, number), position.topic_id, at, first))
+    return gaps
+
+
+def refuse_gaps(gaps: list[Gap], source_id: str) -> None:
+    raise RecoveryError(
+        f"{gaps[0]}. Source {source_id} has stopped, and has read nothing since. The topic's retention is too short "
+        "for the pauses of the source, or somebody has deleted records. To go on behind the gap, which then becomes a "
+        "dead letter: set `kafka.on_lost_offsets: continue`."
+    )
+
+
+def check_ends(checkpoint: TopicCheckpoint, ends: Mapping[Partition, int]) -> None:
+    """Raises RetryableError if a partition ends before what the table has of it. For a moment that can be so after a
+    change of its leader."""
+    for (name, number), end in ends.items():
+        at = checkpoint.topics[name].next_offsets[number]
+        if end < at:
+            raise RetryableError(
+                f"partition {path_of((name, number))} ends with offset {end - 1}, and the table has its messages "
+                f"up to {at - 1}. If this stays so, the brokers have lost messages (an unclean election of a leader), "
+                "and new ones get the same offsets. Give the source another name then; the table keeps what it has."
+            )

@@ -1,0 +1,106 @@
+"""The position of a source of topics, from the table's log: the newest readable checkpoint, or the Txns of its
+partitions."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from blizzard.errors import NotFound, RecoveryError, TxnLost, UnreadableState
+from blizzard.kafka.brokers import Brokers
+from blizzard.log import Log
+from blizzard.state.delta_log import WHOLE_LOG, Commit
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.topic_checkpoint import (
+    Partition,
+    TopicCheckpoint,
+    TopicPosition,
+    decode,
+    next_offsets_of_txns,
+)
+from blizzard.storage.base import ObjectStore
+from spark_job.ports.source import Recovered
+from spark_job.ports.table import FileTable
+
+COMMITS_SEARCHED = 100
+"""Newest commits in which the checkpoint is looked for first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    sequence: int | None = None
+    checkpoint: TopicCheckpoint | None = None
+
+
+def recover(
+    table: FileTable[Any], state: ObjectStore, identity: SourceIdentity, brokers: Brokers, log: Log
+) -> Recovered[TopicCheckpoint] | None:
+    """None: the table has nothing of the source, which begins afresh. Raises TxnLost, or RecoveryError."""
+    found = _newest(table.commits(COMMITS_SEARCHED), identity, log)
+    if found.sequence is None:
+        found = _newest(table.commits(WHOLE_LOG), identity, log)
+    version = found.sequence if found.sequence is not None else table.txn_version(identity.app_id)
+    if version is None:
+        if table.holds_rows():
+            raise TxnLost(
+                f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both "
+                "or neither. The likely cause is a table that was copied or rebuilt without its log, or another "
+                "writer that used this source's name. Restore the table with its log, or give the source another name "
+                "and remove its rows from the table first."
+            )
+        return None
+    copy = _copy(state, identity)
+    if found.checkpoint is not None:
+        return Recovered(found.checkpoint, unpublished=copy is None or copy.sequence != version)
+    if copy is not None and copy.sequence == version:
+        return Recovered(copy)
+    return Recovered(_from_txns(table, identity, version, brokers, log), repaired=True, unpublished=True)
+
+
+def _newest(commits: Iterable[Commit], identity: SourceIdentity, log: Log) -> _Found:
+    for commit in commits:
+        sequence = commit.txns.get(identity.app_id)
+        if sequence is None:
+            continue
+        try:
+            checkpoint = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
+        except UnreadableState as error:
+            log("state_unreadable", source=identity.source_id, sequence=sequence, error=str(error))
+            return _Found(sequence)
+        return _Found(sequence, checkpoint if checkpoint.sequence == sequence else None)
+    return _Found()
+
+
+def _copy(state: ObjectStore, identity: SourceIdentity) -> TopicCheckpoint | None:
+    try:
+        return decode(state.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
+    except (NotFound, UnreadableState):
+        return None
+
+
+def _from_txns(
+    table: FileTable[Any], identity: SourceIdentity, version: int, brokers: Brokers, log: Log
+) -> TopicCheckpoint:
+    """The Txns have offsets, and the brokers the topics' ids of today: whether a topic was made again before this
+    cannot be seen."""
+    offsets = dict(next_offsets_of_txns(identity, ((txn.app_id, txn.version) for txn in table.txns())))
+    cluster = brokers.cluster()
+    gone = sorted({topic for topic, _ in offsets} - cluster.topics.keys())
+    if gone:
+        raise RecoveryError(
+            f"the state of source {identity.source_id} is lost, and its Txns have offsets of topic {gone[0]}, which "
+            "the brokers do not have, or which `kafka` of the source does not name. Correct the configuration, or give "
+            "the source another name."
+        )
+    log("state_rebuilt_from_txns", source=identity.source_id, sequence=version, partitions=len(offsets))
+    topics = {
+        name: TopicPosition(topic.topic_id, _positions(name, topic.partitions, offsets))
+        for name, topic in cluster.topics.items()
+    }
+    fresh = TopicCheckpoint(identity.pipeline, identity.source)
+    return replace(fresh, sequence=version, cluster_id=cluster.cluster_id, topics=MappingProxyType(topics))
+
+
+def _positions(topic: str, partitions: Iterable[int], offsets: Mapping[Partition, int]) -> Mapping[int, int]:
+    """A partition without a Txn has not been read yet: it began with its first message, and still does."""
+    return MappingProxyType({number: offsets.get((topic, number), 0) for number in partitions})

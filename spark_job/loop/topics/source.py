@@ -1,0 +1,366 @@
+"""Topics as a source: each plan asks the brokers for the ends of the partitions, the checkpoint has the positions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from blizzard.errors import BlizzardError, PermanentError, RetryableError
+from blizzard.kafka.brokers import Brokers
+from blizzard.log import Log
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.state.schema_changes import SchemaChange
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, further_txns, path_of
+from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
+from blizzard.storage.base import ObjectStore
+from spark_job.loop.evolution import Evolution
+from spark_job.loop.topics.plan_ranges import FIRST_GUESS_BYTES, shares
+from spark_job.loop.topics.positions import (
+    Gap,
+    check_ends,
+    check_topics,
+    first_positions,
+    lost_messages,
+    new_partitions,
+    refuse_gaps,
+    with_offsets,
+)
+from spark_job.loop.topics.recovery import recover
+from spark_job.loop.topics.settings import TopicLoopSettings
+from spark_job.ports.offset_range import OffsetRange
+from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
+from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
+from spark_job.ports.stopwatch import Stopwatch, TurnSecs
+from spark_job.ports.table import FileTable, Txns
+
+
+@dataclass(frozen=True, slots=True)
+class RangePlan:
+    """What the next commit reads. `found`: the checkpoint as this plan leaves it, with partitions that are new and gaps
+    behind it, but without the ranges. `waiting`: messages that the partitions have altogether."""
+
+    base: TopicCheckpoint
+    found: TopicCheckpoint
+    ranges: Sequence[OffsetRange] = ()
+    gaps: Sequence[Gap] = ()
+    waiting: int = 0
+    full: bool = False
+    schema_change: SchemaChange | None = None
+    unresolved: bool = False
+    segments: int = 0
+    duplicates: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """A gap waits for the next messages, of whatever partition."""
+        return not self.ranges
+
+    @property
+    def moved(self) -> bool:
+        """A partition that was found is found again."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class RangeBatch:
+    """The rows of ranges of offsets. `files` of the counts are partitions."""
+
+    rows: FileRows
+    replaced: Sequence[str] = ()
+
+    @property
+    def outcomes(self) -> Sequence[Outcome]:
+        return self.rows.outcomes
+
+    @property
+    def counts(self) -> BatchCounts:
+        return BatchCounts(
+            files=len(self.outcomes),
+            rows=sum(outcome.rows for outcome in self.outcomes),
+            dead_records=sum(outcome.dead_records for outcome in self.outcomes),
+        )
+
+
+class TopicSource:
+    """One source of topics, as the loop drives it (`SourceKind`). `clock` gives Unix seconds, `new_id` a short unique
+    text; `state` is the table's store."""
+
+    def __init__(
+        self,
+        identity: SourceIdentity,
+        settings: TopicLoopSettings,
+        *,
+        brokers: Brokers,
+        table: FileTable[Any],
+        reader: RangesReader[FileRows],
+        state: ObjectStore,
+        clock: Callable[[], float],
+        watch: Stopwatch,
+        new_id: Callable[[], str],
+        log: Log,
+    ) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._options = settings.options
+        self._brokers = brokers
+        self._table = table
+        self._reader = reader
+        self._state = state
+        self._clock, self._watch, self._new_id, self._log = clock, watch, new_id, log
+        self._receipts = Receipts(state, identity.state_prefix)
+        self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
+        self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
+        self._bytes_each = float(FIRST_GUESS_BYTES)
+
+    # -- the position
+
+    def recover(self) -> Recovered[TopicCheckpoint]:
+        self._evolution.forget()
+        found = recover(self._table, self._state, self._identity, self._brokers, self._log)
+        if found is not None:
+            return found
+        fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
+        begun = first_positions(self._brokers, self._options, fresh)
+        moved = {(name, n): at for name, topic in begun.topics.items() for n, at in topic.next_offsets.items()}
+        # Committed at once: the next run would find other offsets under the same `start`.
+        return Recovered(replace(begun, moved=MappingProxyType(moved)), repaired=True, unpublished=True)
+
+    def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
+        return replace(
+            checkpoint,
+            sequence=checkpoint.sequence + 1,
+            delta_version=delta_version,
+            receipt=receipt.name,
+            schema_change=receipt.schema_change or checkpoint.schema_change,
+            last_update_ts=receipt.written_ts,
+        )
+
+    def encode(self, checkpoint: TopicCheckpoint) -> str:
+        return encode(checkpoint)
+
+    def further_txns(self, checkpoint: TopicCheckpoint) -> Txns:
+        return further_txns(self._identity, checkpoint)
+
+    # -- planning
+
+    def plan(self, checkpoint: TopicCheckpoint) -> RangePlan:
+        if checkpoint.sequence < 0:
+            return RangePlan(checkpoint, checkpoint)  # where the source begins is committed before anything is read
+        cluster = self._brokers.cluster()
+        check_topics(checkpoint, cluster)
+        new = new_partitions(checkpoint, cluster)
+        found = with_offsets(checkpoint, cluster, self._brokers.first_offsets(new)) if new else checkpoint
+        known = cluster.partitions()
+        ends, firsts = self._brokers.end_offsets(known), self._brokers.first_offsets(known)
+        gaps = lost_messages(found, firsts)
+        if gaps and self._options.on_lost_offsets == "stop":
+            refuse_gaps(gaps, self._identity.source_id)
+        behind = with_offsets(found, cluster, {gap.partition: gap.end for gap in gaps})
+        check_ends(behind, ends)
+        lags = {(topic, n): end - behind.topics[topic].next_offsets[n] for (topic, n), end in ends.items()}
+        most = self._settings.limits.messages_of(self._bytes_each)
+        ranges = [_range(behind, partition, count) for partition, count in sorted(shares(lags, most).items())]
+        waiting = sum(lags.values())
+        return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
+
+    def resolve(self, plan: RangePlan) -> Resolved[RangePlan]:
+        return Resolved(plan)
+
+    def start(self, plan: RangePlan) -> RangePlan:
+        self._log(
+            "ranges_planned",
+            source=self._identity.source_id,
+            sequence=plan.base.sequence + 1,
+            partitions=len(plan.ranges),
+            offsets=sum(one.length for one in plan.ranges),
+            waiting=plan.waiting,
+        )
+        return plan
+
+    # -- reading
+
+    def read(self, plan: RangePlan) -> RangeBatch | None:
+        with self._watch.part("read"):
+            rows = self._reader.read_ranges(plan.ranges, sequence=plan.base.sequence + 1)
+        self._watch.move_share(rows.write_share, source="read", target="write")
+        whole = False
+        try:
+            self._check(plan, rows)
+            check_topics(plan.found, self._brokers.cluster())  # a topic may have been made again meanwhile
+            whole = True
+        finally:
+            if not whole:
+                rows.discard()
+                rows.release()
+        self._learn_size(plan, rows.outcomes)
+        return RangeBatch(rows)
+
+    def _check(self, plan: RangePlan, rows: FileRows) -> None:
+        """Every range was read to its end. Raises RetryableError or PermanentError otherwise."""
+        by_path = {outcome.path: outcome for outcome in rows.outcomes}
+        for one in plan.ranges:
+            outcome = by_path.get(one.path)
+            if outcome is not None and outcome.error is not None:
+                transient = outcome.failure_kind is FailureKind.TRANSIENT
+                raise RetryableError(outcome.error) if transient else PermanentError(outcome.error)
+            if outcome is None or outcome.records_read != one.end:
+                raise PermanentError(
+                    f"the reader reported for {one.path}: {outcome or 'nothing'}; expected an outcome up to offset "
+                    f"{one.end}. Nothing was committed; this is a bug in the reader, please report it."
+                )
+        expected = sum(outcome.rows for outcome in rows.outcomes)
+        if expected != rows.row_count:
+            raise PermanentError(
+                f"the reader reported {expected} rows, and holds {rows.row_count}. Nothing was committed; this is a "
+                "bug in the reader, please report it."
+            )
+
+    def _learn_size(self, plan: RangePlan, outcomes: Sequence[Outcome]) -> None:
+        offsets, size = sum(one.length for one in plan.ranges), sum(outcome.size for outcome in outcomes)
+        if offsets:
+            self._bytes_each = size / offsets
+
+    # -- the table's schema
+
+    def change_schema(self, plan: RangePlan, batch: RangeBatch) -> RangePlan | None:
+        change = self._evolution.change_for(batch.rows)
+        return None if change is None else replace(plan, ranges=(), gaps=(), schema_change=change)
+
+    # -- what is settled
+
+    def is_busy(self) -> bool:
+        return False
+
+    def owes_commit(self, checkpoint: TopicCheckpoint) -> bool:
+        return False
+
+    def skip(self, plan: RangePlan) -> TopicCheckpoint:
+        """New partitions stay to be found again: so they are in no commit before their first messages are."""
+        return plan.base
+
+    def settle(self, plan: RangePlan, batch: RangeBatch | None) -> TopicCheckpoint:
+        if batch is None:
+            return plan.base if plan.base.sequence < 0 else replace(plan.base, moved=MappingProxyType({}))
+        ends: dict[Partition, int] = {(one.topic, one.partition): one.end for one in plan.ranges}
+        topics = {
+            name: replace(
+                position,
+                next_offsets=MappingProxyType(
+                    {number: ends.get((name, number), at) for number, at in position.next_offsets.items()}
+                ),
+            )
+            for name, position in plan.found.topics.items()
+        }
+        moved = {gap.partition: gap.end for gap in plan.gaps} | ends
+        return replace(plan.found, topics=MappingProxyType(topics), moved=MappingProxyType(moved))
+
+    def record(self, plan: RangePlan, batch: RangeBatch | None) -> Receipt:
+        with self._watch.part("letters"):
+            self._write_gaps(plan.gaps)
+            if batch is not None and batch.counts.dead_records:
+                batch.rows.write_dead_records()
+        found = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
+        unknown_fields, misfits = (fields.shortened() for fields in found)
+        self._log_fields(unknown_fields, misfits)
+        now_ts = self._clock()
+        with self._watch.part("receipt"):
+            receipt = self._receipts.put(
+                sequence=plan.base.sequence + 1,
+                attempt=self._new_id(),
+                previous=plan.base.receipt,
+                now_ts=now_ts,
+                lines=[_line_of(outcome, now_ts) for outcome in (batch.outcomes if batch else ())],
+                unknown_fields=unknown_fields,
+                misfits=misfits,
+            )
+        written = Receipt(receipt.name, now_ts)
+        if plan.schema_change is None:
+            return written
+        return replace(written, schema_change=self._evolution.record(plan.schema_change, plan.base))
+
+    def _write_gaps(self, gaps: Sequence[Gap]) -> None:
+        letters = [
+            DeadLetter(path_of(gap.partition), gap.topic_id, Stage.DOWNLOAD, str(gap), gap.start, about=gap.about())
+            for gap in gaps
+        ]
+        self._dead_letters.write_records(letters, self._clock())
+        for letter in letters:
+            self._log("offsets_lost", source=self._identity.source_id, partition=letter.path, error=letter.error)
+
+    def _log_fields(self, unknown_fields: UnknownFields, misfits: UnknownFields) -> None:
+        for event, fields in (("unknown_fields", unknown_fields), ("misfits", misfits)):
+            if fields.fields:
+                document = fields.as_document()
+                self._log(event, source=self._identity.source_id, fields=document["fields"], more=document["more"])
+
+    def publish(self, checkpoint: TopicCheckpoint, *, copy: bool) -> None:
+        """None of this is needed to continue: a later commit repeats what fails."""
+        self._evolution.publish(checkpoint)
+        try:
+            if copy:
+                with self._watch.part("copy"):
+                    self._state.put(self._identity.copy_key, encode(checkpoint).encode())
+            if self._options.publish_group is not None and checkpoint.sequence >= 0:
+                self._brokers.publish(self._options.publish_group, _all_offsets(checkpoint))
+        except BlizzardError as error:
+            self._log("publish_failed", source=self._identity.source_id, error=str(error))
+
+    # -- the log
+
+    def log_recovered(self, checkpoint: TopicCheckpoint, secs: TurnSecs) -> None:
+        self._log(
+            "positions_recovered",
+            source=self._identity.source_id,
+            sequence=checkpoint.sequence,
+            topics=len(checkpoint.topics),
+            partitions=sum(len(topic.next_offsets) for topic in checkpoint.topics.values()),
+            secs=asdict(secs),
+        )
+
+    def log_committed(
+        self, checkpoint: TopicCheckpoint, counts: BatchCounts, *, version: int, delta_checkpoint: bool, secs: TurnSecs
+    ) -> None:
+        self._log(
+            "messages_committed",
+            source=self._identity.source_id,
+            sequence=checkpoint.sequence,
+            version=version,
+            partitions=counts.files,
+            rows=counts.rows,
+            dead_records=counts.dead_records,
+            delta_checkpoint=delta_checkpoint,
+            secs=asdict(secs),
+        )
+
+
+class NothingToDiscover:
+    """Every plan sees all messages (`InputDiscovery`)."""
+
+    def discover_due(self, now_ts: float) -> None: ...
+
+    def discover_all(self) -> None: ...
+
+
+def _range(checkpoint: TopicCheckpoint, partition: Partition, count: int) -> OffsetRange:
+    name, number = partition
+    position = checkpoint.topics[name]
+    at = position.next_offsets[number]
+    return OffsetRange(name, number, position.topic_id, at, at + count)
+
+
+def _line_of(outcome: Outcome, now_ts: float) -> ReceiptLine:
+    return ReceiptLine(
+        path=outcome.path,
+        etag=outcome.etag,
+        size=outcome.size,
+        rows=outcome.rows,
+        dead_records=outcome.dead_records,
+        event_ts=now_ts,
+        finished=False,
+    )
+
+
+def _all_offsets(checkpoint: TopicCheckpoint) -> Mapping[Partition, int]:
+    return {(name, n): at for name, topic in checkpoint.topics.items() for n, at in topic.next_offsets.items()}

@@ -1,0 +1,99 @@
+"""The composition of a source that reads topics."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.model import Pipeline, Source
+from blizzard.errors import PermanentError
+from blizzard.log import Log
+from blizzard.state.identity import SourceIdentity
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.loop.ingest import Ingest
+from spark_job.loop.topics.plan_ranges import BatchLimits, tasks_of
+from spark_job.loop.topics.settings import TopicLoopSettings
+from spark_job.loop.topics.source import NothingToDiscover, TopicSource
+from spark_job.ports.offset_range import OffsetRange, TopicSettings
+from spark_job.ports.stopwatch import Stopwatch
+from spark_job.tasks.engine import Engine
+from spark_job.tasks.reader import BatchReader, BatchRows
+from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, new_id, read_settings
+
+POLL_SECS = 0.25
+"""How often an idle source asks the brokers: a few requests, which cost nothing but the connection."""
+NO_CLIENT = (
+    "the source reads topics, which needs the package confluent-kafka: install it with `pip install blizzard[kafka]`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicReader:
+    """Implements `RangesReader`."""
+
+    reader: BatchReader
+
+    def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> BatchRows:
+        action = f"reading messages of {len(ranges)} partitions"
+        return self.reader.read_parts(partial(tasks_of, ranges), action, sequence=sequence)
+
+
+def topic_job(
+    pipeline: Pipeline, source: Source, options: KafkaOptions, *, engine: Engine, s3: S3Settings, log: Log
+) -> SourceJob:
+    """`options`: those of the source. Nothing is opened or started yet. Raises PermanentError if Kafka's client is not
+    installed."""
+    try:
+        from blizzard.kafka.client import KafkaBrokers
+    except ImportError as error:
+        raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
+    identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
+    retries = source.retries
+    s3 = replace(s3, max_attempts=retries.max_attempts, max_backoff_secs=retries.max_backoff_secs)
+    state, watch = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log), Stopwatch(time.monotonic)
+    parts = TableParts(
+        pipeline=pipeline, source=source, identity=identity, state=state, engine=engine, s3=s3, watch=watch, log=log
+    )
+    table = delta_table(parts, source.record_ddl, has_file=lambda path, topic_id: False)
+    topics = TopicSettings(options.client_settings(), options.isolation)
+    settings = TopicLoopSettings(
+        options=options,
+        limits=BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),
+        interval_secs=source.checkpoint.interval_secs,
+        max_attempts=retries.max_attempts,
+        max_backoff_secs=retries.max_backoff_secs,
+    )
+    kind = TopicSource(
+        identity,
+        settings,
+        brokers=KafkaBrokers(options),
+        table=table,
+        reader=TopicReader(batch_reader(parts, table, read_settings(source), topics)),
+        state=state,
+        clock=time.time,
+        watch=watch,
+        new_id=new_id,
+        log=log,
+    )
+    ingest = Ingest(
+        identity,
+        settings,
+        source=kind,
+        table=table,
+        clock=time.time,
+        watch=watch,
+        new_id=new_id,
+        sleep=time.sleep,
+        log=log,
+    )
+    return SourceJob(
+        identity,
+        ingest,
+        NothingToDiscover(),
+        pipeline.linger_secs,
+        source.sweep.interval_secs,
+        POLL_SECS,
+        table.warm_up,
+    )
