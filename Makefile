@@ -44,9 +44,9 @@ demo: setup
 local-aws: setup
 	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
 
-# The S3 server first: built by Go once, in a minute or two, but many times that next to four workers.
+# The S3 server first: built by Go once, in a minute or two, but many times that next to four workers. So the broker: 43 MB of jars.
 test: check
-	@$(BIN)/python -m infra.tools --prebuild versitygw
+	@$(BIN)/python -m infra.tools --prebuild versitygw kafka
 	@$(BIN)/python -m pytest -n 4 $(PYTEST)
 
 # Apart from `make test`: 600 MB of other tools, and several minutes more. -s shows its progress.
@@ -104,7 +104,7 @@ prove: setup
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \
-		--no-emit-index-url --extra dev pyproject.toml requirements.in --output-file requirements.lock
+		--no-emit-index-url --extra dev --extra kafka pyproject.toml requirements.in --output-file requirements.lock
 	$(BIN)/python -m infra.package.requirements
 	for tool in sam checkov pip-audit localstack awscli uv; do \
 		uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --no-header \

@@ -11,6 +11,7 @@ pytest_plugins = [
     "tests.fixtures_s3",
     "tests.fixtures_faulty_s3",
     "tests.fixtures_versitygw",
+    "tests.fixtures_kafka",
     "tests.fixtures_signals",
     "tests.fixtures_cluster",  # after what it imports
 ]

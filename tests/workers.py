@@ -16,12 +16,15 @@ ONE_JVM = ("tests/proof/kill/test_kill.py", "tests/proof/race/test_race.py")
 """They share a JVM beside their worker."""
 ONE_CLUSTER = ("tests/cluster/", "tests/proof/cluster/")
 """They share a standalone cluster, whose cores one job takes."""
+ONE_BROKER = "tests/kafka/"
+"""They share a broker."""
 OTHER_SESSION = "tests/spark/"
 LONGEST_FIRST = (
     ALONE,
     ONE_SESSION[0],
     OTHER_SESSION,
     ONE_CLUSTER[0],
+    ONE_BROKER,
     "tests/proof/",
     "tests/stack/test_iam",
     "tests/upgrade/",
@@ -48,7 +51,7 @@ class ByFixture(LoadScopeScheduling):
                 return together[0]
         if file.startswith(ONE_CLUSTER):
             return ONE_CLUSTER[0]
-        return next((start for start in (ALONE, OTHER_SESSION) if file.startswith(start)), file)
+        return next((start for start in (ALONE, OTHER_SESSION, ONE_BROKER) if file.startswith(start)), file)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         self.workqueue.move_to_end(min(self.workqueue, key=_rank), last=False)

@@ -14,6 +14,8 @@ LAMBDA_PYTHON = "3.13"
 CONTAINER_PYTHON = "3.13"
 """Of the base image in the Dockerfile."""
 PROJECT_NAME = "blizzard"
+CONTAINER_EXTRAS = frozenset({"confluent-kafka"})
+"""What the wheel installs only with an extra. The image, to which nobody adds packages, has all of it."""
 EMR_RELEASE = "emr-spark-8.1.0"
 """The release with this Python, and with the Spark and Delta that the job is tested with."""
 PROVIDED_BY_LAMBDA = frozenset({"boto3", "botocore"})
@@ -90,12 +92,12 @@ def function_requirements(root: Path, lock: str) -> str:
 
 
 def container_requirements(lock: str) -> str:
-    """The text of infra/container/requirements.txt: what the wheel needs, and what builds pyspark, for both of the
-    machines that images are made for."""
+    """The text of infra/container/requirements.txt: what the wheel and its extras need, and what builds pyspark, for
+    both of the machines that images are made for."""
     packages: dict[str, PinnedPackage] = {}
     for machine in ("aarch64", "x86_64"):
         target = Target(CONTAINER_PYTHON, machine)
-        names = with_dependencies({PROJECT_NAME}, target) - {PROJECT_NAME} | {"setuptools"}
+        names = with_dependencies({PROJECT_NAME, *CONTAINER_EXTRAS}, target) - {PROJECT_NAME} | {"setuptools"}
         packages |= {package.name: package for package in pinned_packages(names, read_lock(lock, target))}
     head = "# The packages of the container image, from requirements.lock. Written by `make lock`.\n"
     return head + "".join(f"{packages[name]}\n" for name in sorted(packages))

@@ -55,7 +55,7 @@ def test_the_documented_output_of_make_is_its_output() -> None:
 
 def test_every_package_has_its_reason_in_the_decisions() -> None:
     project = tomllib.loads(text("pyproject.toml"))["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    needed = [*project["dependencies"], *(one for extra in project["optional-dependencies"].values() for one in extra)]
     names = {re.split(r"[<>=\[]", requirement)[0] for requirement in needed}
     why = section("docs/decisions.md", "## 2026-11-21: What the project depends on")
     assert {name for name in names if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", why)} == set()

@@ -3,19 +3,20 @@
 import ast
 import re
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
 from tests.unit.shipped import ROOT, SHIPPED, trees
 
 PAGE = ROOT / "docs" / "security.md"
-JARS = ROOT / "blizzard/setup/jars.lock"
+JARS = [ROOT / "blizzard/setup/jars.lock", *(ROOT / "infra/tools/jars").glob("*.lock")]
 LOCKS = sorted(
     {
         file.relative_to(ROOT).as_posix()
         for pattern in ("*.lock", "requirements*.txt")
         for file in chain(ROOT.glob(pattern), *((ROOT / folder).rglob(pattern) for folder in (*SHIPPED, "benchmarks")))
-        if file != JARS
+        if file not in JARS
     }
 )
 
@@ -37,8 +38,9 @@ def test_every_dependency_has_one_version_and_its_hashes(lock: str) -> None:
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry), entry[:80]
 
 
-def test_every_jar_has_its_hash() -> None:
-    lines = [line for line in JARS.read_text().splitlines() if not line.startswith("#")]
+@pytest.mark.parametrize("lock", JARS, ids=lambda lock: lock.stem)
+def test_every_jar_has_its_hash(lock: Path) -> None:
+    lines = [line for line in lock.read_text().splitlines() if not line.startswith("#")]
     assert lines
     assert all(re.match(r"[0-9a-f]{64}  \S+\.jar  [\w.-]+:[\w.-]+:[\w.-]+", line) for line in lines)
 

@@ -1,0 +1,1 @@
+"""Real Kafka brokers as processes of this machine, for tests and the demo."""

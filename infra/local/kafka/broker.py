@@ -1,0 +1,114 @@
+"""One broker: a JVM below a guard, and its folder."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from blizzard.environment import variables
+from blizzard.setup.java import find_java
+from infra.local.kafka.errors import KafkaFailed
+from infra.local.processes.checkout import CHECKOUT
+from infra.tools.java_programs import KAFKA, JavaTools
+
+STOP_SECS = 60.0
+LAST_LINES = 25
+# A broker lives for seconds or minutes: a quick start counts more than peak throughput.
+_JVM = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-Dlog4j2.level=INFO",
+    "-Dlog4j.shutdownHookEnabled=false",
+)
+
+
+class Broker:
+    """`folder` has its settings, data and log, and is made."""
+
+    def __init__(self, node: int, folder: Path, heap_mb: int) -> None:
+        self.node = node
+        self.folder = folder
+        self.log = folder / "broker.log"
+        self._heap_mb = heap_mb
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True)
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def settings(self) -> Path:
+        return self.folder / "server.properties"
+
+    @property
+    def is_wanted(self) -> bool:
+        """Started, and neither stopped nor killed since."""
+        return self._process is not None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def format(self, cluster_id: str, options: Sequence[str]) -> None:
+        """Prepares the data folder. Raises KafkaFailed."""
+        command = _java("kafka.tools.StorageTool", 128)
+        command += ["format", "--cluster-id", cluster_id, "--config", str(self.settings), *options]
+        with self.log.open("ab") as log:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
+        if done.returncode:
+            raise self.failure(f"could not be formatted (exit status {done.returncode})")
+
+    def start(self) -> None:
+        """Returns at once: whether the broker answers is for its clients to see."""
+        guard = [sys.executable, "-m", "infra.local.kafka.guard", str(os.getpid())]
+        command = [*guard, *_java("kafka.Kafka", self._heap_mb), str(self.settings)]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=CHECKOUT, env=_environ(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def stop(self) -> None:
+        """As an operator does: the broker hands over its partitions and closes its files. Raises KafkaFailed if that
+        takes longer than STOP_SECS; it is killed then."""
+        if self._process is None:
+            return
+        self._signal(signal.SIGTERM)
+        try:
+            self._process.wait(STOP_SECS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise self.failure(f"did not stop within {STOP_SECS:g} s, and was killed") from None
+        self._process = None
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._signal(signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def failure(self, what: str) -> KafkaFailed:
+        """The error to raise, with the end of the log."""
+        lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:] if self.log.exists() else []
+        end = "\n".join(lines)
+        return KafkaFailed(f"Kafka broker {self.node} {what}. The end of its log, {self.log}:\n{end}")
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+
+def _java(main: str, heap_mb: int) -> list[str]:
+    jars = JavaTools(CHECKOUT).jars(KAFKA)
+    return [str(find_java().java), f"-Xmx{heap_mb}m", *_JVM, "-cp", f"{jars}/*", main]
+
+
+def _environ() -> dict[str, str]:
+    """Without options for other JVMs of this machine."""
+    return {name: value for name, value in variables().items() if name not in ("JAVA_TOOL_OPTIONS", "KAFKA_OPTS")}
