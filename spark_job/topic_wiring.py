@@ -8,6 +8,7 @@ from functools import partial
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError
+from blizzard.kafka.brokers import Brokers
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
@@ -17,7 +18,9 @@ from spark_job.loop.topics.plan_ranges import BatchLimits, tasks_of
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import NothingToDiscover, TopicSource
 from spark_job.ports.offset_range import OffsetRange, TopicSettings
+from spark_job.ports.reader import RangesReader
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.reader import BatchReader, BatchRows
 from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, new_id, read_settings
@@ -49,51 +52,66 @@ def topic_job(
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
         raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
-    identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
-    retries = source.retries
-    s3 = replace(s3, max_attempts=retries.max_attempts, max_backoff_secs=retries.max_backoff_secs)
-    state, watch = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log), Stopwatch(time.monotonic)
-    parts = TableParts(
-        pipeline=pipeline, source=source, identity=identity, state=state, engine=engine, s3=s3, watch=watch, log=log
-    )
+    parts = _parts(pipeline, source, engine, s3, log)
     table = delta_table(parts, source.record_ddl, has_file=lambda path, topic_id: False)
     topics = TopicSettings(options.client_settings(), options.isolation)
-    settings = TopicLoopSettings(
+    reader = TopicReader(batch_reader(parts, table, read_settings(source), topics))
+    ingest = _ingest(parts, _settings(source, options), KafkaBrokers(options), table, reader)
+    waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
+    return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
+
+
+def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> TableParts:
+    s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
+    return TableParts(
+        pipeline=pipeline,
+        source=source,
+        identity=SourceIdentity(pipeline.name, source.name, source.state_prefix),
+        state=open_store(pipeline.table_uri, s3, may_be_missing=True, log=log),
+        engine=engine,
+        s3=s3,
+        watch=Stopwatch(time.monotonic),
+        log=log,
+    )
+
+
+def _settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
+    return TopicLoopSettings(
         options=options,
         limits=BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),
         interval_secs=source.checkpoint.interval_secs,
-        max_attempts=retries.max_attempts,
-        max_backoff_secs=retries.max_backoff_secs,
+        max_attempts=source.retries.max_attempts,
+        max_backoff_secs=source.retries.max_backoff_secs,
     )
+
+
+def _ingest(
+    parts: TableParts,
+    settings: TopicLoopSettings,
+    brokers: Brokers,
+    table: DeltaSourceTable,
+    reader: RangesReader[BatchRows],
+) -> Ingest:
     kind = TopicSource(
-        identity,
+        parts.identity,
         settings,
-        brokers=KafkaBrokers(options),
+        brokers=brokers,
         table=table,
-        reader=TopicReader(batch_reader(parts, table, read_settings(source), topics)),
-        state=state,
+        reader=reader,
+        state=parts.state,
         clock=time.time,
-        watch=watch,
+        watch=parts.watch,
         new_id=new_id,
-        log=log,
+        log=parts.log,
     )
-    ingest = Ingest(
-        identity,
+    return Ingest(
+        parts.identity,
         settings,
         source=kind,
         table=table,
         clock=time.time,
-        watch=watch,
+        watch=parts.watch,
         new_id=new_id,
         sleep=time.sleep,
-        log=log,
-    )
-    return SourceJob(
-        identity,
-        ingest,
-        NothingToDiscover(),
-        pipeline.linger_secs,
-        source.sweep.interval_secs,
-        POLL_SECS,
-        table.warm_up,
+        log=parts.log,
     )

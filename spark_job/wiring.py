@@ -18,6 +18,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from blizzard.sweep.report import SweepReport
 from blizzard.sweep.rules import LOCAL_OVERLAP_SECS
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
 from spark_job.formats.protocol import Limits
@@ -50,7 +51,7 @@ PARALLEL_DEAD_LETTERS = 4
 
 @dataclass(frozen=True, slots=True)
 class SourceJob:
-    """One source, ready to be swept and ingested."""
+    """One source, ready to be ingested."""
 
     identity: SourceIdentity
     ingest: Ingest
@@ -68,6 +69,16 @@ class SourceJob:
     @property
     def pipeline(self) -> str:
         return self.identity.pipeline
+
+
+@dataclass(frozen=True, slots=True)
+class FileJob(SourceJob):
+    """One source of files."""
+
+    discovery: Sweeps
+
+    def sweep(self, *, late: bool, record_if_empty: bool) -> SweepReport:
+        return self.discovery.sweep(late=late, record_if_empty=record_if_empty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +124,7 @@ def source_job(
     engine: Engine,
     s3: S3Settings,
     log: Log,
-) -> SourceJob:
+) -> FileJob:
     """Nothing is opened or started yet."""
     parts = source_parts(pipeline, source, engine=engine, s3=s3, log=log)
     opened = opened_source(parts)
@@ -128,7 +139,7 @@ def source_job(
         clock=time.time,
     )
     waits = pipeline.linger_secs, source.sweep.interval_secs, _poll_secs(state)
-    return SourceJob(identity, opened.ingest, sweeps, *waits, opened.table.warm_up)
+    return FileJob(identity, opened.ingest, sweeps, *waits, opened.table.warm_up)
 
 
 def opened_source(parts: SourceParts) -> OpenedSource:

@@ -18,7 +18,7 @@ from blizzard.audit.sample import Sample, chosen, read_again
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.audit_text import show
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import selected
+from blizzard.cli.selection import selected_of_files
 from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config
@@ -51,7 +51,7 @@ def command(
     """
     environ = variables()
     config = load_config(file, environ)
-    wanted = selected(config, pipeline, source)
+    wanted = selected_of_files(config, pipeline, source)
     wish = Wish(config, prefix_of(partition.strip("/")) if partition else "", sample, repair)
     settings = S3Settings.from_environment(environ)
     processes = ReadingProcesses(len(os.sched_getaffinity(0)))

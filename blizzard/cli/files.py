@@ -15,7 +15,7 @@ from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import Life, Lives, literal_prefix
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import matching, selected
+from blizzard.cli.selection import matching, selected_of_files
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -61,7 +61,7 @@ def command(
     Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected(load_config(file, environ), pipeline, source)
+    chosen = selected_of_files(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else None
     asked = Asked(globs or [], since_ts, frozenset(state or ()), limit)
     with steps(visible=not as_json) as show:

@@ -16,7 +16,7 @@ from blizzard.audit.lives import Life, Lives
 from blizzard.audit.plan import Backlog, History, backlog_of, history_of, lives_of
 from blizzard.audit.source import audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import selected
+from blizzard.cli.selection import selected_of_files
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -101,7 +101,7 @@ def command(
     Exit code 0: done. 1: a source cannot be listed, or its state not be read. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected(load_config(file, environ), pipeline, source)
+    chosen = selected_of_files(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else None
     known, settings = _prices(prices), S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:

@@ -10,7 +10,7 @@ import typer
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.rebuild_process import EXIT_CONFIG, EXIT_OK, Question, Rebuild, Told
 from blizzard.cli.rebuild_text import plan_lines, result_lines
-from blizzard.cli.selection import selected
+from blizzard.cli.selection import selected_of_files
 from blizzard.config import uri as uris
 from blizzard.config.change import CannotChange, replace_file, with_table_uri
 from blizzard.config.checks import check
@@ -49,7 +49,7 @@ def command(
     config = load_config(file, environ)
     if to is None:
         _refuse_without_to(swap=swap, without_gone=without_gone)
-        ids = [each.id for _, each in selected(config, pipeline, source)]
+        ids = [each.id for _, each in selected_of_files(config, pipeline, source)]
         told = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json).run()
         document: dict[str, Any] = {"file": file, "sources": told.states()}
     else:
@@ -83,7 +83,7 @@ def _refuse_without_to(*, swap: bool, without_gone: bool) -> None:
 def _only_pipeline(config: Config, pipelines: list[str] | None, sources: list[str] | None) -> Pipeline:
     if sources:
         raise ConfigError(["--source: a new table gets all sources of its pipeline; leave the option out"])
-    names = {pipeline.name: pipeline for pipeline, _ in selected(config, pipelines, None)}
+    names = {pipeline.name: pipeline for pipeline, _ in selected_of_files(config, pipelines, None)}
     if len(names) != 1:
         raise ConfigError([f"--to: expected one --pipeline with it, of {', '.join(names)}: a table has one pipeline"])
     return next(iter(names.values()))

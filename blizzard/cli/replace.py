@@ -6,7 +6,7 @@ import typer
 
 from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, selected
+from blizzard.cli.selection import matching, selected_of_files
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
@@ -34,7 +34,7 @@ def command(
 
     Exit code 0: all were replaced. 1: nothing was, or some could not be. 2: the input is wrong.
     """
-    chosen = selected(load_config(file, variables()), pipeline, source)
+    chosen = selected_of_files(load_config(file, variables()), pipeline, source)
     matching(path, "--path")
     if not path and partition is None:
         raise ConfigError(["expected --path or --partition: which files are to be replaced?"])

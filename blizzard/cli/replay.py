@@ -8,7 +8,7 @@ import typer
 
 from blizzard.cli.options import AsJson, File, Jars, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, selected
+from blizzard.cli.selection import matching, selected_of_files
 from blizzard.cli.times import point_in_time
 from blizzard.config.load import load_config
 from blizzard.environment import variables
@@ -47,7 +47,7 @@ def command(
     Exit code 0: all of it is in the table. 1: some was refused again, or could not be tried. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected(load_config(file, environ), pipeline, source)
+    chosen = selected_of_files(load_config(file, environ), pipeline, source)
     matching(path, "--path")
     if records is not None and (stage or reason or path or since or until):
         raise ConfigError(["--records names the records itself: leave out --stage, --reason, --path, --since, --until"])

@@ -6,6 +6,18 @@ from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import ConfigError
 from blizzard.paths.pattern import Pattern
 
+NO_FILES = "it reads topics, and this command is about files; name other sources with --source"
+
+
+def selected_of_files(
+    config: Config, pipelines: Sequence[str] | None, sources: Sequence[str] | None
+) -> list[tuple[Pipeline, Source]]:
+    """As `selected`. Raises ConfigError also for a source that reads topics."""
+    found = selected(config, pipelines, sources)
+    if problems := [f"source {source.id}: {NO_FILES}" for _, source in found if source.kafka is not None]:
+        raise ConfigError(problems)
+    return found
+
 
 def selected(
     config: Config, pipelines: Sequence[str] | None, sources: Sequence[str] | None

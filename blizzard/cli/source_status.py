@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from blizzard.dispatch.backlog_size import BacklogCounter
 from blizzard.dispatch.run_records import RunLog
@@ -71,6 +71,16 @@ class SourceStatus:
     """What is wrong with the stored state, and how it will be repaired."""
 
 
+class CommittedState(Protocol):
+    """A checkpoint of whatever kind of source."""
+
+    @property
+    def receipt(self) -> str | None: ...
+
+    @property
+    def last_update_ts(self) -> float | None: ...
+
+
 def source_status(
     store: ObjectStore,
     *,
@@ -83,11 +93,11 @@ def source_status(
 ) -> SourceStatus:
     """Reads only. `store`: the table's. `rules`: the source's; None: the defaults, without dated folders."""
     identity = SourceIdentity(pipeline, source, state_prefix)
-    version, commit = _newest_commit(store, identity.app_id)
+    version, commit = newest_commit(store, identity.app_id)
     checkpoint, problem = _state(store, commit, identity)
     backlog, segments_problem = _backlog(store, identity, checkpoint, rules or BatchRules(no_folder))
-    committed_ts = _committed_ts(commit, checkpoint)
-    run, run_problem = _run(store, pipeline)
+    committed = committed_ts(commit, checkpoint)
+    run, run_problem = run_status(store, pipeline)
     return SourceStatus(
         source=identity.source_id,
         table_uri=table_uri,
@@ -101,10 +111,10 @@ def source_status(
         backlog_bytes=sum(backlog.sizes.values()),
         tracked_files=len(checkpoint.files) if checkpoint else 0,
         in_progress_files=len(checkpoint.in_progress) if checkpoint else 0,
-        dead_letter_files=_dead_letter_files(store, identity),
-        **_odd_fields(store, identity, checkpoint),
-        last_commit_ts=committed_ts,
-        last_commit_age_secs=_age_secs(committed_ts, now_ts),
+        dead_letter_files=dead_letter_files(store, identity),
+        **odd_fields(store, identity, checkpoint),
+        last_commit_ts=committed,
+        last_commit_age_secs=age_secs(committed, now_ts),
         unordered=_unordered(store, identity),
         moved_to=checkpoint.moved_to if checkpoint else None,
         run=run,
@@ -112,7 +122,7 @@ def source_status(
     )
 
 
-def _newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit | None]:
+def newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit | None]:
     """The table's version, and among its last commits the newest with this source's Txn."""
     tail = DeltaLogTail(store)
     try:
@@ -173,7 +183,7 @@ def _unordered(store: ObjectStore, identity: SourceIdentity) -> UnorderedReport 
     return None if last is None else last.unordered
 
 
-def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:
+def run_status(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | None]:
     try:
         record = RunLog(store, pipeline, str).latest()
     except UnreadableState as error:
@@ -183,7 +193,7 @@ def _run(store: ObjectStore, pipeline: str) -> tuple[RunStatus | None, str | Non
     return RunStatus(record.phase, record.run_id, record.failures, record.not_before_ts, record.reason), None
 
 
-def _dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
+def dead_letter_files(store: ObjectStore, identity: SourceIdentity) -> int:
     """Those with open ones."""
     try:
         letters = DeadLetters(store, identity.state_prefix, identity.source_id)
@@ -202,7 +212,7 @@ def _backlog(
     return backlog, _add_segments(backlog, Manifest(store, identity.state_prefix, identity.source_id))
 
 
-def _odd_fields(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint | None) -> dict[str, Any]:
+def odd_fields(store: ObjectStore, identity: SourceIdentity, checkpoint: CommittedState | None) -> dict[str, Any]:
     """`unknown_fields` and `misfits` of the newest commit."""
     unknown_fields, misfits = NO_FIELDS, NO_FIELDS
     if checkpoint is not None and checkpoint.receipt is not None:
@@ -212,11 +222,11 @@ def _odd_fields(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkp
     return {"unknown_fields": unknown_fields.as_document(), "misfits": misfits.as_document()}
 
 
-def _committed_ts(commit: Commit | None, checkpoint: Checkpoint | None) -> float | None:
+def committed_ts(commit: Commit | None, checkpoint: CommittedState | None) -> float | None:
     if commit is not None and commit.committed_ts is not None:
         return commit.committed_ts
     return checkpoint.last_update_ts if checkpoint else None
 
 
-def _age_secs(ts: float | None, now_ts: float) -> float | None:
+def age_secs(ts: float | None, now_ts: float) -> float | None:
     return None if ts is None else max(0.0, now_ts - ts)

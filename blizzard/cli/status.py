@@ -11,16 +11,21 @@ from rich.table import Table
 
 from blizzard.cli.options import File
 from blizzard.cli.source_status import RunStatus, SourceStatus, source_status
+from blizzard.cli.topic_status import TopicStatus, topic_status
 from blizzard.config.load import load_config
-from blizzard.config.model import Source
+from blizzard.config.model import Pipeline, Source
 from blizzard.dispatch.backlog_size import backlog_rules
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
 from blizzard.state.batch import BatchRules
+from blizzard.state.identity import SourceIdentity
 from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.unordered import UnorderedReport
+
+MOST_PARTITIONS = 10
+"""That are shown to people."""
 
 
 def command(
@@ -28,31 +33,37 @@ def command(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the status as JSON, for programs.")] = False,
 ) -> None:
-    """Show each source's watermark, backlog and last commit. Only reads the table's log and the source's state.
+    """Show each source's watermark, backlog and last commit. Only reads the table's log and the source's state; of a
+    source that reads topics, also how far they have been written.
 
     Exit code 0: the state of every source can be read. 1: the state of a source cannot be read; the output says how it
     is repaired.
     """
     environ = variables()
     settings = S3Settings.from_environment(environ)
-    statuses = [
-        source_status(
-            open_store(pipeline.table_uri, settings, may_be_missing=True),
-            pipeline=pipeline.name,
-            source=source.name,
-            state_prefix=source.state_prefix,
-            table_uri=pipeline.table_uri,
-            now_ts=time.time(),
-            rules=_rules(source),
-        )
-        for pipeline, source in load_config(file, environ).sources()
-    ]
+    statuses = [_status(pipeline, source, settings) for pipeline, source in load_config(file, environ).sources()]
     if as_json:
         typer.echo(json.dumps([asdict(status) for status in statuses], indent=2))
     else:
         for status in statuses:
             _print(status)
     raise typer.Exit(1 if any(status.problem for status in statuses) else 0)
+
+
+def _status(pipeline: Pipeline, source: Source, settings: S3Settings) -> SourceStatus | TopicStatus:
+    store = open_store(pipeline.table_uri, settings, may_be_missing=True)
+    if source.kafka is not None:
+        identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
+        return topic_status(store, identity, source.kafka, table_uri=pipeline.table_uri, now_ts=time.time())
+    return source_status(
+        store,
+        pipeline=pipeline.name,
+        source=source.name,
+        state_prefix=source.state_prefix,
+        table_uri=pipeline.table_uri,
+        now_ts=time.time(),
+        rules=_rules(source),
+    )
 
 
 def _rules(source: Source) -> BatchRules:
@@ -64,9 +75,9 @@ def _rules(source: Source) -> BatchRules:
     )
 
 
-def _print(status: SourceStatus) -> None:
+def _print(status: SourceStatus | TopicStatus) -> None:
     table = Table(title=status.source, title_justify="left", title_style="bold", show_header=False, box=None)
-    for name, value in facts_of(status):
+    for name, value in facts_of(status) if isinstance(status, SourceStatus) else topic_facts(status):
         table.add_row(name, value)
     Console(highlight=False).print(table)
 
@@ -81,12 +92,7 @@ def facts_of(status: SourceStatus) -> list[tuple[str, str]]:
         ("dead letters", f"{status.dead_letter_files:,} files with letters"),
         ("last commit", _ago(status.last_commit_age_secs)),
     ]
-    unknown = UnknownFields.from_document(status.unknown_fields)
-    if unknown.fields:
-        facts.append(("unknown fields", f"{unknown} (last commit)"))
-    misfits = UnknownFields.from_document(status.misfits)
-    if misfits.fields:
-        facts.append(("misfits", f"{misfits} (last commit)"))
+    facts += _odd_fields(status)
     if status.in_progress_files:
         facts.append(("in progress", f"{status.in_progress_files:,} files"))
     if status.closed_through:
@@ -98,6 +104,41 @@ def facts_of(status: SourceStatus) -> list[tuple[str, str]]:
     if status.run:
         facts.append(("last run", _run(status.run)))
     return facts + ([("problem", status.problem)] if status.problem else [])
+
+
+def _odd_fields(status: SourceStatus | TopicStatus) -> list[tuple[str, str]]:
+    found = {"unknown fields": status.unknown_fields, "misfits": status.misfits}
+    fields = {name: UnknownFields.from_document(document) for name, document in found.items()}
+    return [(name, f"{each} (last commit)") for name, each in fields.items() if each.fields]
+
+
+def topic_facts(status: TopicStatus) -> list[tuple[str, str]]:
+    facts = [
+        ("sequence", _or_none(status.sequence)),
+        ("table version", _or_none(status.table_version)),
+        ("partitions", f"{len(status.partitions):,}"),
+        ("lag", _lag(status)),
+        ("dead letters", f"{status.dead_letter_files:,} partitions with letters"),
+        ("last commit", _ago(status.last_commit_age_secs)),
+    ]
+    behind = sorted((one for one in status.partitions if one.lag), key=lambda one: -one.lag)
+    facts += [
+        (f"{one.topic}/{one.partition}", f"{one.lag:,} of {one.end_offset:,} messages wait")
+        for one in behind[:MOST_PARTITIONS]
+    ]
+    if len(behind) > MOST_PARTITIONS:
+        facts.append(("", f"and {len(behind) - MOST_PARTITIONS:,} more partitions; --json has all"))
+    facts += _odd_fields(status)
+    if status.run:
+        facts.append(("last run", _run(status.run)))
+    return facts + ([("problem", status.problem)] if status.problem else [])
+
+
+def _lag(status: TopicStatus) -> str:
+    if status.lag is None:
+        return "unknown"
+    since = "" if not status.lag_secs else f", the first for {status.lag_secs:,.0f} seconds"
+    return f"{status.lag:,} messages{since if status.lag else ''}"
 
 
 def _unordered(report: UnorderedReport) -> str:

@@ -1,6 +1,7 @@
 """`Brokers` by librdkafka's admin client."""
 
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,13 +23,21 @@ from blizzard.kafka.errors import read_error
 from blizzard.state.topic_checkpoint import Partition
 
 TIMEOUT_SECS = 30.0
+PUBLISH_ATTEMPTS = 5
+PUBLISH_PAUSE_SECS = 0.2
 
 
 class KafkaBrokers:
     """Connects when it is first asked."""
 
-    def __init__(self, options: KafkaOptions, timeout_secs: float = TIMEOUT_SECS) -> None:
+    def __init__(
+        self,
+        options: KafkaOptions,
+        timeout_secs: float = TIMEOUT_SECS,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._options = options
+        self._sleep = sleep
         self._timeout_secs = timeout_secs
         self._opened: AdminClient | None = None
         self._error: KafkaError | None = None
@@ -40,6 +49,7 @@ class KafkaBrokers:
         if self._opened is None:
             settings: dict[str, Any] = {
                 "client.id": "blizzard",
+                "log_level": 0,  # what matters comes with the answers
                 **self._options.client_settings(),
                 "error_cb": self._note,
             }
@@ -100,12 +110,18 @@ class KafkaBrokers:
         return {(one.topic, one.partition): self._answer(future).offset for one, future in futures.items()}
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
+        """A group's coordinator may have to be found first, so this is tried a few times."""
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
-        futures = self._client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=self._timeout_secs
-        )
-        for future in futures.values():
-            self._answer(future)
+        wanted, refused = ConsumerGroupTopicPartitions(group, places), None
+        for _ in range(PUBLISH_ATTEMPTS):
+            futures = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_secs)
+            answers = [one for future in futures.values() for one in self._answer(future).topic_partitions]
+            refused = next((one.error for one in answers if one.error is not None), None)
+            if refused is None:
+                return
+            self._sleep(PUBLISH_PAUSE_SECS)
+        if refused is not None:
+            raise self._failure(refused)
 
     def _answer(self, future: "Future[Any]") -> Any:
         try:

@@ -89,6 +89,10 @@ def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folde
     config, problems = reading.config, Problems(name, read_document(text, name).lines)
     tables = [_Location(("pipelines", p.name, "table_uri"), p.table_uri) for p in config.pipelines.values()]
     sources = [_Location(("pipelines", p.name, "sources", s.name, "uri"), s.uri) for p, s in config.file_sources()]
+    for pipeline, source in config.sources():
+        if source.kafka is not None:
+            path = ("pipelines", pipeline.name, "sources", source.name, "kafka")
+            problems.add(path, "found topics, which a stack does not read; run this source with `blizzard run`")
     for location in (*tables, *sources):
         if not location.is_s3:
             problems.add(

@@ -1,10 +1,8 @@
 """What the loop needs of a source: recover a position, plan a batch, read it, say what is settled.
 
-A kind of source implements `SourceKind` and `InputDiscovery`. Today there is one, files (`spark_job/loop/files`). The
-loop (`spark_job/loop/ingest.py`) drives it turn by turn, retries, commits and notices lost races; it does not depend on
-files.
-
-A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoint maps partitions to next offsets:
+A kind of source implements `SourceKind` and `InputDiscovery`. There are two: files (`spark_job/loop/files`), and topics
+of Kafka (`spark_job/loop/topics`), whose checkpoint maps partitions to next offsets. The loop
+(`spark_job/loop/ingest.py`) drives either turn by turn, retries, commits and notices lost races:
 
 | method | for files | for a topic |
 |---|---|---|
@@ -15,7 +13,7 @@ A log with offsets, such as a Kafka topic, fits the same Protocol. Its checkpoin
 | `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
 | `is_busy` | runs of the ledger are being merged | always False |
 | `owes_commit` | a rebuilt or merged ledger that no commit names yet | always False |
-| `skip` | the position moves past duplicates | the position moves past control records |
+| `skip` | the position moves past duplicates | the position stays |
 | `change_schema` | columns for new fields, if the source says so | the same |
 | `settle` | watermarks move; in-progress files are noted | the end of each range is the next offset |
 | `record` | dead letters and receipt | dead letters and receipt |

@@ -123,13 +123,8 @@ class BatchReader:
             except Exception:
                 self._staging.discard([*deferred, *data_files])
                 raise
-        outcomes = [outcome for report in reports for outcome in report.outcomes]
-        if self._topics is not None:
-            outcomes = _by_path(outcomes)
-        if decided:
-            outcomes = [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
         return BatchRows(
-            outcomes,
+            self._outcomes(reports, decided),
             data_files,
             layout,
             record_type,
@@ -143,6 +138,14 @@ class BatchReader:
             self._unknown_fields(reports, record_type),
             merged([report.misfits for report in reports]),
         )
+
+    def _outcomes(self, reports: Sequence[Report], decided: Sequence[DecidedRecords]) -> list[Outcome]:
+        outcomes = [outcome for report in reports for outcome in report.outcomes]
+        if self._topics is not None:
+            outcomes = _by_path(outcomes)
+        if not decided:
+            return outcomes
+        return [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
 
     def _unknown_fields(self, reports: Sequence[Report], record_type: StructType) -> UnknownFields:
         found = merged([report.unknown for report in reports])

@@ -78,7 +78,7 @@ class Lake:
 
 
 def drain(job: SourceJob) -> None:
-    job.discovery.sweep(late=True, record_if_empty=False)
+    job.sweep(late=True, record_if_empty=False)
     job.ingest.drain()
 
 
@@ -134,7 +134,7 @@ def test_a_table_without_columns_gets_those_of_the_first_batch(lake: Lake) -> No
     """Many empty sweeps are committed, so that their segments can be deleted; the table then has `_source` alone."""
     job = lake.job()
     for _ in range(12):
-        job.discovery.sweep(late=True, record_if_empty=True)
+        job.sweep(late=True, record_if_empty=True)
     job.ingest.drain()
     assert lake.columns() == {}
     assert not lake.named("schema_inferred")

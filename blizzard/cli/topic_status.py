@@ -1,0 +1,132 @@
+"""The status of a source that reads topics: how far it has read, and how far behind the brokers it is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from blizzard.cli.source_status import (
+    RunStatus,
+    age_secs,
+    committed_ts,
+    dead_letter_files,
+    newest_commit,
+    odd_fields,
+    run_status,
+)
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.errors import BlizzardError, BucketMissing, NotFound, PermanentError, UnreadableState
+from blizzard.state.delta_log import Commit
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.topic_checkpoint import TopicCheckpoint, decode
+from blizzard.storage.base import ObjectStore
+
+NO_CLIENT = (
+    "the brokers were not asked, since the package confluent-kafka is not installed: pip install blizzard[kafka]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionStatus:
+    """`next_offset`: of the next message to read. `lag`: offsets up to the end, some of which may have no message.
+    `lag_secs`: for how long the first message waits that was not read; 0: none does; None: it has no time."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    end_offset: int
+    lag: int
+    lag_secs: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatus:
+    """None: there is nothing yet; of `lag` and `lag_secs`: the brokers do not answer."""
+
+    source: str
+    table_uri: str
+    table_version: int | None
+    sequence: int | None
+    partitions: list[PartitionStatus]
+    lag: int | None
+    lag_secs: float | None
+    """The longest of all partitions."""
+    dead_letter_files: int
+    """Partitions with dead letters."""
+    unknown_fields: dict[str, Any]
+    misfits: dict[str, Any]
+    last_commit_ts: float | None
+    last_commit_age_secs: float | None
+    run: RunStatus | None = None
+    problem: str | None = None
+    kind: str = "topics"
+
+
+def topic_status(
+    store: ObjectStore, identity: SourceIdentity, options: KafkaOptions, *, table_uri: str, now_ts: float
+) -> TopicStatus:
+    """Reads only. `store`: the table's."""
+    version, commit = newest_commit(store, identity.app_id)
+    checkpoint, problem = _state(store, commit, identity)
+    partitions, brokers_problem = _partitions(options, checkpoint, now_ts)
+    run, run_problem = run_status(store, identity.pipeline)
+    committed = committed_ts(commit, checkpoint)
+    secs = [one.lag_secs for one in partitions if one.lag_secs is not None]
+    return TopicStatus(
+        source=identity.source_id,
+        table_uri=table_uri,
+        table_version=version,
+        sequence=checkpoint.sequence if checkpoint else None,
+        partitions=partitions,
+        lag=None if brokers_problem else sum(one.lag for one in partitions),
+        lag_secs=None if brokers_problem else max(secs, default=0.0),
+        dead_letter_files=dead_letter_files(store, identity),
+        **odd_fields(store, identity, checkpoint),
+        last_commit_ts=committed,
+        last_commit_age_secs=age_secs(committed, now_ts),
+        run=run,
+        problem=problem or brokers_problem or run_problem,
+    )
+
+
+def _state(
+    store: ObjectStore, commit: Commit | None, identity: SourceIdentity
+) -> tuple[TopicCheckpoint | None, str | None]:
+    """The checkpoint of the newest commit, or else its copy; and the problem, if there is one."""
+    problem = None
+    try:
+        if commit is not None:
+            return decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source), None
+    except UnreadableState as error:
+        problem = f"{error}; the next run reads the positions from the table's Txns"
+    except PermanentError as error:
+        return None, str(error)
+    try:
+        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source), problem
+    except (NotFound, BucketMissing):
+        return None, problem
+    except (UnreadableState, PermanentError) as error:
+        return None, problem or str(error)
+
+
+def _partitions(
+    options: KafkaOptions, checkpoint: TopicCheckpoint | None, now_ts: float
+) -> tuple[list[PartitionStatus], str | None]:
+    """With why the brokers could not be asked."""
+    try:
+        from blizzard.kafka.client import KafkaBrokers
+        from blizzard.kafka.lag import lags
+    except ImportError:
+        return [], NO_CLIENT
+    try:
+        found = lags(KafkaBrokers(options), options, checkpoint)
+    except BlizzardError as error:
+        return [], str(error)
+    return [
+        PartitionStatus(
+            *one.partition,
+            one.next_offset,
+            one.end_offset,
+            one.lag,
+            0.0 if not one.lag else age_secs(one.waiting_since_ts, now_ts),
+        )
+        for one in found
+    ], None

@@ -1,0 +1,210 @@
+"""What happens to topics and tables while a source reads one into the other: nothing is lost, doubled or silent."""
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from blizzard.errors import PermanentError, RecoveryError
+from tests.kafka.topic_lake import NewLake, TopicLake
+from tests.kafka.topics import WAIT_SECS, Message, create_topic, delete_topic, leaders, until
+
+
+def forget_before(lake: TopicLake, offset: int, partition: int = 0) -> None:
+    """As retention does it."""
+    admin = AdminClient(lake.settings)
+    futures = admin.delete_records([TopicPartition(lake.topic, partition, offset)])
+    for future in futures.values():
+        future.result(WAIT_SECS)
+
+
+def add_partitions(lake: TopicLake, total: int) -> None:
+    admin = AdminClient(lake.settings)
+    admin.create_partitions([NewPartitions(lake.topic, total)])[lake.topic].result(WAIT_SECS)
+    until(lambda: len(leaders(lake.settings, lake.topic)) == total, "leaders of the new partitions")
+
+
+def unreadable(lake: TopicLake, *, newest: int = 1) -> None:
+    """Takes the checkpoints out of the newest commits, as another program's rewrite of the log may, and the copy."""
+    for file in sorted((lake.table / "_delta_log").glob("*.json"))[-newest:]:
+        actions = [json.loads(line) for line in file.read_text().splitlines()]
+        for action in actions:
+            action.get("commitInfo", {}).pop("userMetadata", None)
+        file.write_text("\n".join(map(json.dumps, actions)))
+    (lake.table / "_blizzard" / "p_clicks_checkpoint.json").unlink()
+
+
+def test_messages_that_are_gone_stop_the_source_and_say_which(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"0", b"1")
+    lake.run()
+    lake.produce(*[b"x"] * 4)
+    forget_before(lake, 5)
+    with pytest.raises(RecoveryError, match=r"offsets 2 to 4 of .*/0 are gone before they were read: 3 at most"):
+        lake.run()
+    assert lake.places() == [(0, 0), (0, 1)]
+
+
+def test_a_gap_becomes_a_dead_letter_if_the_source_says_so(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(b"0", b"1")
+    lake.run(kafka="on_lost_offsets: continue")
+    lake.produce(*[b"x"] * 4)
+    forget_before(lake, 5)
+    lake.run(kafka="on_lost_offsets: continue")
+    assert lake.places() == [(0, 0), (0, 1), (0, 5)]
+    [letter] = lake.letters()
+    assert (letter["path"], letter["row"]) == (f"{lake.topic}/0", 2)
+    assert (letter["lost_from"], letter["lost_to"]) == (2, 4)
+    assert [event["partition"] for event in lake.named("offsets_lost")] == [f"{lake.topic}/0"]
+
+
+def test_a_gap_before_messages_that_are_not_there_yet_waits_for_them(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"0")
+    lake.run(kafka="on_lost_offsets: continue")
+    lake.produce(b"1", b"2")
+    forget_before(lake, 3)
+    lake.run(kafka="on_lost_offsets: continue")
+    assert lake.letters() == []
+    lake.produce(b"3")
+    lake.run(kafka="on_lost_offsets: continue")
+    assert lake.places() == [(0, 0), (0, 3)]
+    assert [letter["row"] for letter in lake.letters()] == [1]
+
+
+def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"old", b"old")
+    lake.run()
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(b"new", b"new", b"new")
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run()
+    assert len(lake.rows()) == 2
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_is_not_committed(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"old")
+    lake.run()
+    lake.produce(b"old")
+
+    def make_again(event: str) -> None:
+        if event == "ranges_planned":
+            lake.on_event = lambda event: None
+            delete_topic(lake.settings, lake.topic)
+            create_topic(lake.settings, lake.topic)
+            lake.produce(b"new", b"new")
+
+    lake.on_event = make_again
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run()
+    assert [row["message_payload"] for row in lake.rows()] == [b"old"]
+
+
+def test_new_partitions_are_read_from_their_beginning(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run(kafka="start: latest")
+    add_partitions(lake, 3)
+    lake.produce(Message(b"b", partition=2))
+    lake.run(kafka="start: latest")
+    assert lake.places() == [(2, 0)]
+
+
+def test_a_pattern_finds_topics_that_are_made_later(new_lake: NewLake) -> None:
+    lake, other = new_lake(), new_lake()
+    lake.produce(b"a")
+    pattern = f"topic_pattern: '{lake.topic}.*'"
+    lake.run(kafka=pattern)
+    create_topic(lake.settings, later := f"{lake.topic}-later")
+    lake.topic = later
+    lake.produce(b"b")
+    other.produce(b"not this")
+    lake.run(kafka=pattern)
+    assert {row["message_payload"] for row in lake.rows()} == {b"a", b"b"}
+    assert len(lake.rows()) == 2
+
+
+def test_a_lost_checkpoint_is_rebuilt_from_the_txns_of_the_partitions(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=3)
+    lake.produce(Message(b"a"), Message(b"b", partition=1))
+    lake.run()
+    lake.produce(Message(b"c"))
+    lake.run()
+    unreadable(lake, newest=3)
+    lake.produce(Message(b"d"), Message(b"e", partition=2))
+    lake.run()
+    assert lake.places() == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
+    assert [event["partitions"] for event in lake.named("state_rebuilt_from_txns")] == [2]
+
+
+def test_where_a_source_began_is_not_forgotten_with_its_checkpoint(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(Message(b"old"), Message(b"old", partition=1))
+    lake.run(kafka="start: latest")
+    unreadable(lake)
+    lake.produce(Message(b"new"))
+    lake.run(kafka="start: latest")
+    assert lake.places() == [(0, 1)]
+
+
+def test_a_topic_that_there_is_not_is_said(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.topic = "nobody-made-it"
+    with pytest.raises(PermanentError, match="there is no topic nobody-made-it"):
+        lake.run()
+    assert not lake.table.exists()
+
+
+def test_of_two_jobs_one_commits_and_the_other_begins_again(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    lake.produce(b"b", b"c")
+
+    def other(event: str) -> None:
+        if event == "batch_read":
+            lake.on_event = lambda event: None
+            lake.run()
+            lake.produce(b"d")
+
+    lake.on_event = other
+    lake.run()
+    assert lake.places() == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert len(lake.named("race_lost")) == 1
+
+
+def test_a_source_of_files_does_not_become_one_of_topics(new_lake: NewLake, tmp_path: Path) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    log = sorted((lake.table / "_delta_log").glob("*.json"))[-1]
+    log.write_text(log.read_text().replace('\\"kind\\":\\"topics\\",', ""))
+    with pytest.raises(PermanentError, match="as one of files"):
+        lake.run()
+
+
+def test_batches_end_at_the_number_of_messages_and_all_partitions_have_a_share(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=3)
+    lake.produce(*[Message(b"x", partition=0)] * 50, *[Message(b"y", partition=1)] * 5)
+    lake.run(source="format: envelope\n                    checkpoint: {interval_records: 20}")
+    assert [event["offsets"] for event in lake.named("ranges_planned")] == [20, 20, 15]
+    assert lake.places() == [*((0, n) for n in range(50)), *((1, n) for n in range(5))]
+
+
+def test_committed_offsets_are_published_to_a_group(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(b"a", b"b")
+    group = f"of-{lake.topic}"
+    lake.run(kafka=f"publish_group: {group}")
+    assert lake.named("publish_failed") == []
+    admin = AdminClient(lake.settings)
+    places = [TopicPartition(lake.topic, number) for number in (0, 1)]
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
+    found = asked[group].result(WAIT_SECS).topic_partitions
+    assert {(one.partition, one.offset) for one in found} == {(0, 2), (1, 0)}

@@ -1,0 +1,80 @@
+"""`blizzard status` of a source that reads topics."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from blizzard.cli import main
+from tests.kafka.topic_lake import NewLake, TopicLake
+from tests.kafka.topics import Message, produce_in_transaction
+
+
+def status(lake: TopicLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], expected: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["status", "--json", str(configuration(lake, tmp_path))]) == expected
+    [found] = json.loads(capsys.readouterr().out)
+    return dict(found)
+
+
+def configuration(lake: TopicLake, tmp_path: Path) -> Path:
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(lake.configuration("format: envelope"))
+    return file
+
+
+def test_it_says_how_far_each_partition_is_behind(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake(partitions=2)
+    ago_ms = round(1000 * (time.time() - 3600))
+    lake.produce(Message(b"a"), Message(b"b", partition=1))
+    lake.run()
+    lake.produce(Message(b"c", timestamp_ms=ago_ms), Message(b"d"))
+    found = status(lake, tmp_path, capsys)
+    assert found["lag"] == 2
+    assert 3600 <= found["lag_secs"] < 3700
+    shown = [(one["partition"], one["next_offset"], one["end_offset"], one["lag"]) for one in found["partitions"]]
+    assert shown == [(0, 1, 3, 2), (1, 1, 1, 0)]
+    assert found["partitions"][1]["lag_secs"] == 0
+    assert (found["kind"], found["sequence"], found["problem"]) == ("topics", 1, None)
+    assert main(["status", str(configuration(lake, tmp_path))]) == 0
+    text = capsys.readouterr().out
+    assert "2 messages, the first for 3,6" in text
+    assert "2 of 3 messages wait" in text
+
+
+def test_before_the_first_run_everything_waits(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake()
+    lake.produce(b"a", b"b")
+    found = status(lake, tmp_path, capsys)
+    assert (found["sequence"], found["lag"]) == (None, 2)
+
+
+def test_offsets_without_messages_are_a_lag_without_a_time(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    produce_in_transaction(lake.settings, lake.topic, [b"no"], commit=False)
+    found = status(lake, tmp_path, capsys)
+    assert (found["lag"], found["partitions"][0]["lag_secs"]) == (2, None)
+
+
+def test_brokers_that_do_not_answer_are_a_problem(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("blizzard.kafka.client.TIMEOUT_SECS", 2.0)
+    monkeypatch.setattr("blizzard.kafka.client.KafkaBrokers.__init__.__defaults__", (2.0,))
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    lake.servers = "127.0.0.1:1"
+    found = status(lake, tmp_path, capsys, expected=1)
+    assert (found["lag"], found["sequence"]) == (None, 1)
+    assert "127.0.0.1:1" in found["problem"]

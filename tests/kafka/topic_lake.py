@@ -1,0 +1,98 @@
+"""A topic, a table, and jobs of the local engine that read one into the other."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deltalake import DeltaTable
+
+from blizzard.config.load import parse_config
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.storage.local import LocalStore
+from blizzard.storage.s3_connection import S3Settings
+from infra.local.kafka.cluster import KafkaCluster
+from spark_job.engines.local.engine import LocalEngine
+from spark_job.topic_wiring import topic_job
+from spark_job.wiring import SourceJob
+from tests.kafka.topics import produce
+
+Place = tuple[int, int]
+"""Partition and offset."""
+
+
+class TopicLake:
+    """`settings` of the brokers; `source`: further lines of the source, `kafka`: of its block."""
+
+    def __init__(self, folder: Path, kafka: KafkaCluster, topic: str) -> None:
+        self.table = folder / "lake" / "t"
+        self.settings = kafka.client_settings()
+        self.servers = kafka.bootstrap_servers
+        self.topic = topic
+        self.events: list[dict[str, Any]] = []
+        self.on_event: Callable[[str], None] = lambda event: None
+        self._engines: list[LocalEngine] = []
+
+    def produce(self, *payloads: Any) -> list[Place]:
+        return produce(self.settings, self.topic, payloads)
+
+    def configuration(self, source: str, kafka: str = "", pipeline: str = "") -> str:
+        topics = "" if "topic" in kafka else f"topics: [{self.topic}], "
+        return f"""
+            pipelines:
+              p:
+                table_uri: {self.table}
+                {pipeline}
+                sources:
+                  clicks:
+                    kafka: {{bootstrap_servers: "{self.servers}", {topics}{kafka}}}
+                    {source}
+        """
+
+    def job(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> SourceJob:
+        (found,) = parse_config(self.configuration(source, kafka, pipeline), {}, folder="/").sources()
+        engine = LocalEngine(S3Settings(), dict, self._note, cores=2)
+        self._engines.append(engine)
+        assert found[1].kafka is not None
+        return topic_job(*found, found[1].kafka, engine=engine, s3=S3Settings(), log=self._note)
+
+    def run(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> None:
+        """A new process's worth: nothing is known but what is stored."""
+        self.job(source, kafka, pipeline).ingest.drain()
+
+    def _note(self, event: str, /, **fields: object) -> None:
+        self.events.append({"event": event, **fields})
+        self.on_event(event)
+
+    def named(self, event: str) -> list[dict[str, Any]]:
+        return [one for one in self.events if one["event"] == event]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """In the order of their places; doubled rows are there twice."""
+        rows: list[dict[str, Any]] = DeltaTable(self.table).to_pyarrow_table().to_pylist()
+        return sorted(rows, key=lambda row: (row["_source"]["file"], row["_source"]["row"]))
+
+    def places(self) -> list[Place]:
+        """Of all rows."""
+        return [(int(r["_source"]["file"].rpartition("/")[2]), r["_source"]["row"]) for r in self.rows()]
+
+    def letters(self) -> list[dict[str, Any]]:
+        found = DeadLetters(LocalStore(self.table), "_blizzard/p_clicks", "p:clicks").letters()
+        return sorted(found, key=lambda letter: (letter["path"], letter["row"]))
+
+    def txns(self) -> dict[str, int]:
+        """Of the whole log, the newest of each app id."""
+        found: dict[str, int] = {}
+        for file in sorted((self.table / "_delta_log").glob("*.json")):
+            for line in file.read_text().splitlines():
+                if (txn := json.loads(line).get("txn")) is not None:
+                    found[txn["appId"]] = txn["version"]
+        return found
+
+    def close(self) -> None:
+        for engine in self._engines:
+            engine.close()
+
+
+NewLake = Callable[..., TopicLake]
+"""`new_lake(partitions=1, **settings)`."""
