@@ -5,12 +5,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from blizzard.environment import variables
 from blizzard.setup.java import find_java
 from infra.local.kafka.errors import KafkaFailed
+from infra.local.kafka.guard import KILL
 from infra.local.processes.checkout import CHECKOUT
 from infra.tools.java_programs import KAFKA, JavaTools
 
@@ -64,7 +64,9 @@ class Broker:
             raise self.failure(f"could not be formatted (exit status {done.returncode})")
 
     def start(self) -> None:
-        """Returns at once: whether the broker answers is for its clients to see."""
+        """Returns at once: whether the broker answers is for its clients to see. Raises KafkaFailed if it runs."""
+        if self.is_running:
+            raise self.failure("runs already: stop or kill it before it is started again")
         guard = [sys.executable, "-m", "infra.local.kafka.guard", str(os.getpid())]
         command = [*guard, *_java("kafka.Kafka", self._heap_mb), str(self.settings)]
         with self.log.open("ab") as log:
@@ -78,7 +80,7 @@ class Broker:
         takes longer than STOP_SECS; it is killed then."""
         if self._process is None:
             return
-        self._signal(signal.SIGTERM)
+        self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_SECS)
         except subprocess.TimeoutExpired:
@@ -88,7 +90,7 @@ class Broker:
 
     def kill(self) -> None:
         if self._process is not None:
-            self._signal(signal.SIGKILL)
+            self._process.send_signal(KILL)
             self._process.wait()
             self._process = None
 
@@ -97,11 +99,6 @@ class Broker:
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:] if self.log.exists() else []
         end = "\n".join(lines)
         return KafkaFailed(f"Kafka broker {self.node} {what}. The end of its log, {self.log}:\n{end}")
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
 
 
 def _java(main: str, heap_mb: int) -> list[str]:
