@@ -5,25 +5,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from blizzard.environment import variables
-from blizzard.setup.java import find_java
 from infra.local.kafka.errors import KafkaFailed
+from infra.local.kafka.guard import KILL
+from infra.local.kafka.java import kafka_java
 from infra.local.processes.checkout import CHECKOUT
-from infra.tools.java_programs import KAFKA, JavaTools
 
 STOP_SECS = 60.0
 LAST_LINES = 25
-# A broker lives for seconds or minutes: a quick start counts more than peak throughput.
-_JVM = (
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-    "-Xshare:auto",
-    "-Dlog4j2.level=INFO",
-    "-Dlog4j.shutdownHookEnabled=false",
-)
+FORMAT_HEAP_MB = 128
 
 
 class Broker:
@@ -56,17 +48,21 @@ class Broker:
 
     def format(self, cluster_id: str, options: Sequence[str]) -> None:
         """Prepares the data folder. Raises KafkaFailed."""
-        command = _java("kafka.tools.StorageTool", 128)
+        command = kafka_java().command("kafka.tools.StorageTool", FORMAT_HEAP_MB)
         command += ["format", "--cluster-id", cluster_id, "--config", str(self.settings), *options]
         with self.log.open("ab") as log:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         if done.returncode:
             raise self.failure(f"could not be formatted (exit status {done.returncode})")
 
-    def start(self) -> None:
-        """Returns at once: whether the broker answers is for its clients to see."""
+    def start(self, *, archiving: bool = False) -> None:
+        """Returns at once: whether the broker answers is for its clients to see. `archiving`: write the archive of
+        classes when it is stopped. Raises KafkaFailed if it runs."""
+        if self.is_running:
+            raise self.failure("runs already: stop or kill it before it is started again")
         guard = [sys.executable, "-m", "infra.local.kafka.guard", str(os.getpid())]
-        command = [*guard, *_java("kafka.Kafka", self._heap_mb), str(self.settings)]
+        java = kafka_java().command("kafka.Kafka", self._heap_mb, archiving=archiving)
+        command = [*guard, *java, str(self.settings)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 command, cwd=CHECKOUT, env=_environ(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
@@ -78,7 +74,7 @@ class Broker:
         takes longer than STOP_SECS; it is killed then."""
         if self._process is None:
             return
-        self._signal(signal.SIGTERM)
+        self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(STOP_SECS)
         except subprocess.TimeoutExpired:
@@ -88,7 +84,7 @@ class Broker:
 
     def kill(self) -> None:
         if self._process is not None:
-            self._signal(signal.SIGKILL)
+            self._process.send_signal(KILL)
             self._process.wait()
             self._process = None
 
@@ -97,16 +93,6 @@ class Broker:
         lines = self.log.read_text(errors="replace").splitlines()[-LAST_LINES:] if self.log.exists() else []
         end = "\n".join(lines)
         return KafkaFailed(f"Kafka broker {self.node} {what}. The end of its log, {self.log}:\n{end}")
-
-    def _signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-
-def _java(main: str, heap_mb: int) -> list[str]:
-    jars = JavaTools(CHECKOUT).jars(KAFKA)
-    return [str(find_java().java), f"-Xmx{heap_mb}m", *_JVM, "-cp", f"{jars}/*", main]
 
 
 def _environ() -> dict[str, str]:

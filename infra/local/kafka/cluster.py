@@ -6,12 +6,14 @@ import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from infra.local.kafka.broker import Broker
+from infra.local.kafka.java import kafka_java
 from infra.local.kafka.ports import free_ports
 from infra.local.kafka.security import Security
 from infra.local.kafka.server_properties import Ports, as_text, server_properties
@@ -49,16 +51,22 @@ class KafkaCluster:
             broker.settings.write_text(as_text(settings))
 
     def __enter__(self) -> Self:
-        """Raises KafkaFailed if the brokers do not answer within START_SECS."""
+        """Raises KafkaFailed if the brokers do not answer within START_SECS, and SetupError without Java or jars."""
+        with kafka_java().missing_classes() as is_missing:
+            if is_missing:
+                _archive_classes()
+        self._run(archiving=False)
+        return self
+
+    def _run(self, *, archiving: bool) -> None:
         try:
             self._format()
             for broker in self._brokers.values():
-                broker.start()
+                broker.start(archiving=archiving)
             self.wait()
         except BaseException:
             self._kill_all()
             raise
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._kill_all()
@@ -131,6 +139,14 @@ class KafkaCluster:
     def _kill_all(self) -> None:
         for broker in self._brokers.values():
             broker.kill()
+
+
+def _archive_classes() -> None:
+    """Once for all clusters, by starting and stopping one."""
+    with TemporaryDirectory() as folder:
+        cluster = KafkaCluster(Path(folder) / "cluster")
+        cluster._run(archiving=True)
+        cluster.stop(1)
 
 
 def _new_id() -> str:
