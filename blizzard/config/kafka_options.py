@@ -1,10 +1,10 @@
 """The block `kafka` of a source: which topics it reads, from where, and how it reaches the brokers."""
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, model_validator
 
 from blizzard.config.section import Section
 
@@ -35,11 +35,6 @@ def _topic_pattern(text: str) -> str:
     except re.error as error:
         raise ValueError(f"found {text!r:.100}, which is no regular expression: {error}") from error
     return text
-
-
-def _as_text(value: object) -> object:
-    """YAML turns some timestamps into values."""
-    return value.replace(tzinfo=value.tzinfo or UTC).isoformat() if isinstance(value, datetime) else value
 
 
 def _start(text: str) -> str:
@@ -129,7 +124,7 @@ class KafkaOptions(Section):
         "are read from their beginning.",
         examples=["clicks-.*"],
     )
-    start: Annotated[str, AfterValidator(_start), BeforeValidator(_as_text)] = Field(
+    start: Annotated[str, AfterValidator(_start)] = Field(
         default=EARLIEST,
         description="Where the first run begins: earliest, latest, or the first messages with this time or a later "
         "one. It has no effect once the source has a state.",

@@ -12,6 +12,15 @@ from blizzard.kafka.errors import read_error
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 
 PEEK_SECS = 10.0
+_PEEKING = {
+    "group.id": "blizzard-reads-without-a-group",
+    "log_level": 0,
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "auto.offset.reset": "earliest",
+    "fetch.message.max.bytes": 1 << 16,
+    "queued.max.messages.kbytes": 1 << 10,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +59,7 @@ def first_times(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> dict[Partition, float]:
     """The times of the first messages from these offsets on, as far as they come within PEEK_SECS."""
-    consumer = Consumer(
-        {
-            "group.id": "blizzard-reads-without-a-group",
-            "log_level": 0,
-            **options.client_settings(),
-            "isolation.level": options.isolation,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            "fetch.message.max.bytes": 1 << 16,
-            "queued.max.messages.kbytes": 1 << 10,
-        }
-    )
+    consumer = Consumer({**_PEEKING, **options.client_settings(), "isolation.level": options.isolation})
     found: dict[Partition, float] = {}
     try:
         waiting = {*places}

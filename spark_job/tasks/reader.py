@@ -108,21 +108,11 @@ class BatchReader:
         self._log_layout_reason()
         record_type = self._record_type()
         whole = self._task(layout, record_type, sequence)
-        task = whole.staged(self._staging.new_folder()) if layout.rules.need_spark else whole
         with self._engine.translating(action):
+            task = whole.staged(self._staging.new_folder()) if layout.rules.need_spark else whole
             reports = self._engine.run(task, parts_for(self._engine.cores))
             deferred = [data_file for report in reports for data_file in report.deferred]
-            data_files = [data_file for report in reports for data_file in report.data_files]
-            try:
-                raise_refused(report.refused_write for report in reports)
-                decided = self._decided(task, reports, deferred) if deferred else []
-                data_files += [data_file for part in decided for data_file in part.data_files]
-                if task is not whole and data_files:
-                    decided.append(completed := self._completed(whole, data_files))
-                    data_files = [*completed.data_files]
-            except Exception:
-                self._staging.discard([*deferred, *data_files])
-                raise
+            decided, data_files = self._decided_and_written(task, whole, reports, deferred)
         return BatchRows(
             self._outcomes(reports, decided),
             data_files,
@@ -138,6 +128,24 @@ class BatchReader:
             self._unknown_fields(reports, record_type),
             merged([report.misfits for report in reports]),
         )
+
+    def _decided_and_written(
+        self, task: Task, whole: Task, reports: Sequence[Report], deferred: Sequence[DataFile]
+    ) -> tuple[list[DecidedRecords], list[DataFile]]:
+        """What became of the deferred records, and the data files of all rows. If that fails, the files are deleted.
+        `whole`: the task that writes what the table adds; another one than `task` if Spark has to complete the rows."""
+        data_files = [data_file for report in reports for data_file in report.data_files]
+        try:
+            raise_refused(report.refused_write for report in reports)
+            decided = self._decided(task, reports, deferred) if deferred else []
+            data_files += [data_file for part in decided for data_file in part.data_files]
+            if task is not whole and data_files:
+                decided.append(completed := self._completed(whole, data_files))
+                data_files = [*completed.data_files]
+        except Exception:
+            self._staging.discard([*deferred, *data_files])
+            raise
+        return decided, data_files
 
     def _outcomes(self, reports: Sequence[Report], decided: Sequence[DecidedRecords]) -> list[Outcome]:
         outcomes = [outcome for report in reports for outcome in report.outcomes]

@@ -1,4 +1,4 @@
-"""A topic, a table, and jobs of the local engine that read one into the other."""
+"""A topic, a table, and jobs that read one into the other."""
 
 import json
 from collections.abc import Callable
@@ -13,6 +13,8 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.kafka.cluster import KafkaCluster
 from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.spark.engine import SparkEngine
+from spark_job.tasks.engine import Engine
 from spark_job.topic_wiring import topic_job
 from spark_job.wiring import SourceJob
 from tests.kafka.topics import produce
@@ -32,6 +34,8 @@ class TopicLake:
         self.events: list[dict[str, Any]] = []
         self.on_event: Callable[[str], None] = lambda event: None
         self._engines: list[LocalEngine] = []
+        self.spark: Callable[[], Any] | None = None
+        """A session; None: jobs have the local engine."""
 
     def produce(self, *payloads: Any) -> list[Place]:
         return produce(self.settings, self.topic, payloads)
@@ -51,8 +55,11 @@ class TopicLake:
 
     def job(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> SourceJob:
         (found,) = parse_config(self.configuration(source, kafka, pipeline), {}, folder="/").sources()
-        engine = LocalEngine(S3Settings(), dict, self._note, cores=2)
-        self._engines.append(engine)
+        engine: Engine
+        if self.spark is None:
+            self._engines.append(engine := LocalEngine(S3Settings(), dict, self._note, cores=2))
+        else:
+            engine = SparkEngine(self.spark)
         assert found[1].kafka is not None
         return topic_job(*found, found[1].kafka, engine=engine, s3=S3Settings(), log=self._note)
 

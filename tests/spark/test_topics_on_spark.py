@@ -1,0 +1,59 @@
+"""Topics of a real broker into a table, by Spark."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from infra.local.kafka.cluster import KafkaCluster
+from tests.fixtures_kafka import NewTopic
+from tests.kafka.topic_lake import TopicLake
+from tests.kafka.topics import Message
+
+pytestmark = pytest.mark.spark
+NDJSON = "format: ndjson\n                    schema: id BIGINT, price DECIMAL(9,2)"
+
+
+@pytest.fixture
+def lake(
+    tmp_path: Path, kafka: KafkaCluster, new_topic: NewTopic, spark: Callable[[], SparkSession]
+) -> Iterator[TopicLake]:
+    made = TopicLake(tmp_path, kafka, new_topic(3))
+    made.spark = spark
+    yield made
+    made.close()
+
+
+def test_both_engines_read_one_topic_in_turn(lake: TopicLake) -> None:
+    spark = lake.spark
+    for turn in range(4):
+        lake.spark = spark if turn % 2 else None
+        lake.produce(*[Message(f"{turn}".encode(), partition=number) for number in range(3)])
+        lake.run()
+    assert lake.places() == [(partition, offset) for partition in range(3) for offset in range(4)]
+    assert lake.txns() == {
+        "blizzard:p:clicks": 4,
+        **{f"blizzard:p:clicks:{lake.topic}:{number}": 3 for number in range(3)},
+    }
+
+
+def test_messages_that_only_sparks_parser_can_judge_keep_their_places(lake: TopicLake) -> None:
+    lake.produce(
+        Message(b'{"id": 1, "price": 1.50}'),
+        Message(b'{"id": 2, "price": 1.0e1}', b"key"),
+        Message(b'{"id": "1.0e1"}', b"key", headers=[("h", b"v")]),
+    )
+    lake.run(source=NDJSON)
+    rows = {row["_source"]["row"]: row["id"] for row in lake.rows()}
+    letters = lake.letters()
+    assert rows.keys() | {letter["row"] for letter in letters} == {0, 1, 2}
+    assert all((letter["key"], letter["path"]) == ("key", f"{lake.topic}/0") for letter in letters)
+    assert letters[-1]["headers"] == [{"name": "h", "value": "v"}]
+    assert rows[0] == 1
+
+
+def test_a_large_partition_is_divided_between_tasks(lake: TopicLake) -> None:
+    lake.produce(*[Message(b"x" * 10, partition=1)] * 60_000, *[Message(b"y", partition=2)] * 3)
+    lake.run()
+    assert lake.places() == [*((1, n) for n in range(60_000)), *((2, n) for n in range(3))]

@@ -1,0 +1,145 @@
+"""The block `kafka` of a source."""
+
+import pytest
+
+from blizzard.cli.selection import selected, selected_of_files
+from blizzard.config.load import parse_config
+from blizzard.config.model import Source
+from blizzard.errors import ConfigError
+from infra.publish.stack_config import read_stack_config
+
+SERVERS = 'bootstrap_servers: "b1:9092, b2:9093"'
+LOGIN = "mechanism: SCRAM-SHA-512, username: u, password: secret-password"
+
+
+def text(kafka: str, source: str = "format: envelope") -> str:
+    return f"""
+        pipelines:
+          p:
+            table_uri: s3://lake/t
+            sources:
+              s:
+                kafka: {{{kafka}}}
+                {source}
+    """
+
+
+def source(kafka: str, more: str = "format: envelope") -> Source:
+    ((_, found),) = parse_config(text(kafka, more), {}).sources()
+    return found
+
+
+def problem(kafka: str, more: str = "format: envelope") -> str:
+    with pytest.raises(ConfigError) as refused:
+        parse_config(text(kafka, more), {})
+    return "\n".join(refused.value.problems)
+
+
+def test_defaults_read_everything_from_the_beginning_without_security() -> None:
+    options = source(f"{SERVERS}, topics: [a, b]").kafka
+    assert options is not None
+    assert (options.start, options.isolation, options.on_lost_offsets) == ("earliest", "read_committed", "stop")
+    assert options.client_settings() == {"bootstrap.servers": "b1:9092,b2:9093", "security.protocol": "PLAINTEXT"}
+    assert [options.matches(name) for name in ("a", "b", "c", "ab")] == [True, True, False, False]
+
+
+def test_a_pattern_matches_whole_names() -> None:
+    options = source(f"{SERVERS}, topic_pattern: 'clicks-.*'").kafka
+    assert options is not None
+    assert [options.matches(name) for name in ("clicks-1", "my-clicks-1", "clicks")] == [True, False, False]
+
+
+@pytest.mark.parametrize("start", ["2026-11-01T00:00:00Z", "'2026-11-01T01:00:00+01:00'"])
+def test_a_start_is_a_time_however_yaml_reads_it(start: str) -> None:
+    options = source(f"{SERVERS}, topics: [a], start: {start}").kafka
+    assert options is not None
+    assert options.start_ts == 1793491200.0
+
+
+def test_a_password_is_in_the_clients_settings_and_nowhere_else() -> None:
+    found = source(f"{SERVERS}, topics: [a], security: {{{LOGIN}}}")
+    assert found.kafka is not None
+    settings = found.kafka.client_settings()
+    assert settings["sasl.password"] == "secret-password"
+    assert settings["security.protocol"] == "SASL_SSL"
+    assert "secret-password" not in repr(found)
+    assert "secret-password" not in found.model_dump_json()
+
+
+@pytest.mark.parametrize(
+    ("kafka", "expected"),
+    [
+        ("topics: [a]", "bootstrap_servers: is missing"),
+        (f"{SERVERS}", "expected either topics or topic_pattern"),
+        (f"{SERVERS}, topics: [a], topic_pattern: a", "expected either topics or topic_pattern"),
+        (f"{SERVERS}, topics: []", "at least 1"),
+        (f"{SERVERS}, topics: [a, a]", "twice"),
+        (f"{SERVERS}, topics: ['a b']", "expected the name of a topic"),
+        (f"{SERVERS}, topic_pattern: '('", "no regular expression"),
+        ("bootstrap_servers: b1, topics: [a]", "expected a host and its port"),
+        ('bootstrap_servers: "http://b1:9092", topics: [a]', "expected a host and its port"),
+        (f"{SERVERS}, topics: [a], start: '2026-11-01 00:00:00'", "expected earliest, latest or a time"),
+        (f"{SERVERS}, topics: [a], start: yesterday", "expected earliest, latest or a time"),
+        (f"{SERVERS}, topics: [a], security: {{protocol: SASL_SSL}}", "mechanism is missing"),
+        (f"{SERVERS}, topics: [a], security: {{protocol: SSL, username: u}}", "username has no effect"),
+        (f"{SERVERS}, topics: [a], security: {{protocol: SSL, key_location: k}}", "go together"),
+    ],
+)
+def test_a_block_that_is_wrong_is_reported_with_its_place(kafka: str, expected: str) -> None:
+    found = problem(kafka)
+    assert "pipelines.p.sources.s.kafka" in found
+    assert expected in found
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("uri: s3://landing/a", "uri: found a uri and the block `kafka`"),
+        ("format: csv\n                schema: a STRING", "format: found csv; a message of a topic is one of"),
+        ("format: ndjson\n                schema: infer", "schema: found infer"),
+        ("format: ndjson", "schema: is missing"),
+        ("format: envelope\n                schema: a STRING", "whose schema is always"),
+        ("format: text\n                envelope: {payload: string}", "envelope: has no effect with `format: text`"),
+        ("format: envelope\n                pattern: '*.gz'", "pattern: has no effect for topics"),
+        ("format: envelope\n                compression: gzip", "compression: has no effect for topics"),
+        ("format: envelope\n                sweep: {interval_secs: 5}", "sweep: has no effect for topics"),
+        ("format: envelope\n                checkpoint: {interval_files: 5}", "interval_files: has no effect"),
+        ("format: envelope\n                new_fields: rescue", "new_fields: is not possible"),
+    ],
+)
+def test_options_of_files_are_refused_for_topics(more: str, expected: str) -> None:
+    assert expected in problem(f"{SERVERS}, topics: [a]", more)
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("format: envelope", "format: envelope is for the messages of a topic"),
+        ("format: text\n                envelope: {}", "envelope: has no effect"),
+        (
+            "format: text\n                checkpoint: {interval_records: 5}",
+            "interval_records: has no effect for files",
+        ),
+    ],
+)
+def test_options_of_topics_are_refused_for_files(more: str, expected: str) -> None:
+    document = text("", more).replace("kafka: {}", "uri: s3://landing/a")
+    with pytest.raises(ConfigError) as refused:
+        parse_config(document, {})
+    assert expected in "\n".join(refused.value.problems)
+
+
+@pytest.mark.parametrize(("payload", "expected"), [("", "BINARY"), ("envelope: {payload: string}", "STRING")])
+def test_the_columns_of_an_envelope_are_fixed_but_for_the_payload(payload: str, expected: str) -> None:
+    found = source(f"{SERVERS}, topics: [a]", f"format: envelope\n                {payload}")
+    assert found.record_ddl.endswith(f"message_payload {expected}")
+
+
+def test_a_stack_refuses_topics_and_commands_about_files_name_them() -> None:
+    document = text(f"{SERVERS}, topics: [a]")
+    with pytest.raises(ConfigError, match="found topics, which a stack does not read"):
+        read_stack_config(document, {}, name="f.yaml", folder="/")
+    config = parse_config(document, {})
+    assert [found.id for _, found in selected(config, None, None)] == ["p:s"]
+    with pytest.raises(ConfigError, match="source p:s: it reads topics"):
+        selected_of_files(config, None, None)
