@@ -19,12 +19,20 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.kafka.brokers import Cluster, Topic
-from blizzard.kafka.errors import read_error
+from blizzard.kafka.errors import REFUSED, read_error
 from blizzard.state.topic_checkpoint import Partition
 
-TIMEOUT_SECS = 30.0
+TIMEOUT_SECS = 15.0
+REFRESH_MS = 5_000
+"""How soon a change of a partition's leader is known. The client asks for it on its own only each five minutes, and
+goes on to ask the old leader."""
+ANSWER_POLL_SECS = 0.25
 PUBLISH_ATTEMPTS = 5
 PUBLISH_PAUSE_SECS = 0.2
+
+
+class TopicMissing(RetryableError):
+    """It was there a moment ago, if it is not described just now."""
 
 
 class KafkaBrokers:
@@ -50,6 +58,7 @@ class KafkaBrokers:
             settings: dict[str, Any] = {
                 "client.id": "blizzard",
                 "log_level": 0,  # what matters comes with the answers
+                "topic.metadata.refresh.interval.ms": REFRESH_MS,
                 **self._options.client_settings(),
                 "error_cb": self._note,
             }
@@ -84,11 +93,9 @@ class KafkaBrokers:
     def _described(self, future: "Future[Any]") -> Topic | None:
         """None: there is no such topic."""
         try:
-            found = future.result(self._timeout_secs)
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return None
-            raise self._failure(error.args[0]) from error
+            found = self._answer(future)
+        except TopicMissing:
+            return None
         return Topic(str(found.topic_id), frozenset(partition.id for partition in found.partitions))
 
     def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
@@ -124,17 +131,25 @@ class KafkaBrokers:
             raise self._failure(refused)
 
     def _answer(self, future: "Future[Any]") -> Any:
+        """A refused login shows only beside the answer, which never comes."""
         try:
-            return future.result(2 * self._timeout_secs)
+            while True:
+                try:
+                    return future.result(ANSWER_POLL_SECS)
+                except TimeoutError:
+                    self._client.poll(0)
+                    if self._error is not None and self._error.code() in REFUSED:
+                        raise self._failure(self._error) from None
         except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise TopicMissing(str(error)) from error
+            self._client.poll(0)
             raise self._failure(error.args[0]) from error
-        except TimeoutError as error:
-            raise RetryableError(f"the brokers {self._options.bootstrap_servers} do not answer") from error
 
     def _failure(self, error: KafkaError) -> RetryableError | PermanentError:
-        """A refused login shows only beside the answer, which never comes."""
         timed_out = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
         said = self._error if error.code() in timed_out and self._error is not None else error
         found = read_error(said)
+        self._opened = self._error = None  # the next question is asked by a client that knows nothing old
         where = f"(bootstrap_servers: {self._options.bootstrap_servers}) {found}"
         return PermanentError(where) if isinstance(found, PermanentError) else RetryableError(where)

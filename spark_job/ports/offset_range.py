@@ -51,5 +51,6 @@ class TopicSettings:
             "enable.partition.eof": True,
             "check.crcs": True,
             "fetch.wait.max.ms": 100,
+            "topic.metadata.refresh.interval.ms": 5_000,
             "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
         }

@@ -1,0 +1,118 @@
+"""Brokers that die, come back, and refuse."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blizzard.errors import PermanentError, RetryableError
+from infra.local.kafka.cluster import KafkaCluster
+from infra.local.kafka.security import Security
+from tests.kafka.topic_lake import TopicLake
+from tests.kafka.topics import Message, create_topic, leaders, produce
+
+PATIENT = "format: envelope\n                    retries: {max_attempts: 30, max_backoff_secs: 1}"
+PARTITIONS, EACH = 4, 500
+
+
+def lake_of(folder: Path, cluster: KafkaCluster) -> TopicLake:
+    create_topic(cluster.client_settings(), "t", PARTITIONS)
+    return TopicLake(folder, cluster, "t")
+
+
+def fill(lake: TopicLake, *, first: int = 0) -> None:
+    lake.produce(*[Message(b"%d" % (first + n), partition=p) for p in range(PARTITIONS) for n in range(EACH)])
+
+
+def expected(each: int) -> list[tuple[int, int]]:
+    return [(partition, offset) for partition in range(PARTITIONS) for offset in range(each)]
+
+
+def test_the_leader_of_a_partition_dies_while_it_is_read(tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path / "brokers", brokers=3) as cluster:
+        lake = lake_of(tmp_path, cluster)
+        fill(lake)
+        lake.run(source=PATIENT)
+        fill(lake, first=EACH)
+        killed: list[int] = []
+
+        def kill_a_leader(event: str) -> None:
+            if event == "ranges_planned" and not killed:
+                killed.append(leaders(lake.settings, "t")[0])
+                cluster.kill(killed[0])
+
+        lake.on_event = kill_a_leader
+        lake.run(source=PATIENT)
+        assert killed
+        assert lake.places() == expected(2 * EACH)
+        cluster.start(killed[0])
+        fill(lake, first=2 * EACH)
+        lake.run(source=PATIENT)
+        assert lake.places() == expected(3 * EACH)
+        lake.close()
+
+
+def test_a_broker_that_is_gone_for_a_while_is_waited_for(tmp_path: Path) -> None:
+    with KafkaCluster(tmp_path / "brokers") as cluster:
+        lake = lake_of(tmp_path, cluster)
+        fill(lake)
+        lake.run(source=PATIENT)
+        fill(lake, first=EACH)
+        again: list[threading.Thread] = []
+
+        def restart(event: str) -> None:
+            if event == "ranges_planned" and not again:
+                cluster.kill(1)
+                again.append(threading.Thread(target=cluster.start, args=[1]))
+                again[0].start()
+
+        lake.on_event = restart
+        lake.run(source=PATIENT)
+        again[0].join()
+        assert lake.places() == expected(2 * EACH)
+        lake.close()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    folder = tmp_path_factory.mktemp("secured")
+    security = Security.make(folder / "security", {"reader": "right-password"})
+    with KafkaCluster(folder / "brokers", security=security) as cluster:
+        create_topic(cluster.client_settings(), "t")
+        yield cluster
+
+
+def secured_source(cluster: KafkaCluster, password: str) -> str:
+    assert cluster.security is not None
+    ca = cluster.security.ca_file
+    login = f"mechanism: SCRAM-SHA-512, username: reader, password: {password}, ca_location: {ca}"
+    return f"security: {{protocol: SASL_SSL, {login}}}"
+
+
+def test_a_topic_behind_sasl_and_tls_is_read(tmp_path: Path, secured: KafkaCluster) -> None:
+    lake = TopicLake(tmp_path, secured, "t")
+    produce(lake.settings, "t", [b"a", b"b"])
+    lake.run(kafka=secured_source(secured, "right-password"))
+    assert [row["message_payload"] for row in lake.rows()] == [b"a", b"b"]
+    lake.close()
+    stored = b"".join(file.read_bytes() for file in lake.table.rglob("*") if file.is_file())
+    assert b"right-password" not in stored
+    assert "right-password" not in str(lake.events)
+
+
+def test_a_wrong_password_is_said_at_once_and_is_in_no_error(tmp_path: Path, secured: KafkaCluster) -> None:
+    lake = TopicLake(tmp_path, secured, "t")
+    with pytest.raises(PermanentError, match="refuse to be read") as refused:
+        lake.run(kafka=secured_source(secured, "wrong-password"))
+    assert "wrong-password" not in str(refused.value)
+    assert not lake.table.exists()
+
+
+def test_a_listener_without_tls_is_no_listener_with_tls(tmp_path: Path, kafka: KafkaCluster) -> None:
+    lake = TopicLake(tmp_path, kafka, "t")
+    with pytest.raises((PermanentError, RetryableError), match=f"bootstrap_servers: {kafka.bootstrap_servers}"):
+        lake.run(
+            source="format: envelope\n                    retries: {max_attempts: 1}",
+            kafka="security: {protocol: SSL}",
+        )
