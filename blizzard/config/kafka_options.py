@@ -134,7 +134,8 @@ class KafkaOptions(Section):
         default="read_committed", description="Whether messages of transactions count only once they are committed."
     )
     security: KafkaSecurity = Field(
-        default=KafkaSecurity(protocol="PLAINTEXT"), description="How the connection to the brokers is protected."
+        default=KafkaSecurity(protocol="PLAINTEXT"),
+        description="TLS and login of the connection to the brokers. Without the block there is neither.",
     )
     on_lost_offsets: Literal["stop", "continue"] = Field(
         default="stop",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     PrivateAttr,
     StringConstraints,
@@ -103,6 +104,8 @@ class ReadRule(HowToRead):
 
 class Source(SchemaRuleOptions, HowToRead):
     """A folder or prefix where files land, or topics, and how to read them."""
+
+    model_config = ConfigDict(json_schema_extra={"anyOf": [{"required": ["uri"]}, {"required": ["kafka"]}]})
 
     uri: Annotated[str, AfterValidator(_source_uri)] = Field(
         default_factory=str,

@@ -19,7 +19,6 @@ from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion
 from spark_job.table.delta_table import DeltaSourceTable
-from spark_job.table.table_source import TableSource
 from tests.spark.table_world import APP_ID, SCHEMA, World, Written, overtaken_by
 
 pytestmark = pytest.mark.spark
@@ -86,29 +85,6 @@ def test_a_committed_sequence_is_not_committed_again(world: World) -> None:
         with pytest.raises(LostRace, match="sequence 1"):
             world.append(sequence, "again")
     assert (world.versions(), world.ids()) == ([0, 1], ["a", "b"])
-
-
-def test_a_commit_has_further_txns_that_only_ascend(world: World) -> None:
-    source = world.source()
-    source.append(None, sequence=0, user_metadata="0", further_txns={"a": 4})
-    source.append(None, sequence=1, user_metadata="1", further_txns={"a": 5, "b": 0})
-    assert [source.txn_version(app_id) for app_id in ("a", "b", "c")] == [5, 0, None]
-    assert {(txn.app_id, txn.version) for txn in source.txns()} >= {("a", 5), ("b", 0)}
-    with pytest.raises(LostRace, match="version 5 of Txn 'a'"):
-        source.append(None, sequence=2, user_metadata="2", further_txns={"a": 5})
-    assert world.versions() == [0, 1]
-
-
-def test_of_two_commits_with_the_same_further_txn_one_is_lost(world: World) -> None:
-    world.source().append(None, sequence=0, user_metadata="0", further_txns={"a": 0})
-    source = TableSource(str(world.table), "events:landing", APP_ID, SCHEMA, {}, ())
-    first, second = (world.engine_of(source, world.engine).start() for _ in range(2))
-    for transaction in (first, second):
-        transaction.add_txns({"a": 1})
-    first.commit((), app_id="one", sequence=0, user_metadata="first")
-    with pytest.raises(LostRace):
-        second.commit((), app_id="two", sequence=0, user_metadata="second")
-    assert world.versions() == [0, 1]
 
 
 def test_missing_columns_are_added_and_others_refused(world: World) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from blizzard.config.model import Source
+from blizzard.config.model import HowToRead
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.protocol import Block, FileFault, Limits, Parsed
@@ -64,7 +64,7 @@ def read(kind: Kind, stored: bytes, first_record: int = 0, chunk_bytes: int = CH
 
 def test_every_registered_format_is_held_to_this_contract_and_documented() -> None:
     assert set(FORMATS) <= {*KINDS, "binary"}  # each file of which is one record: test_whole_files.py
-    assert set(get_args(Source.model_fields["format"].annotation)) == set(FORMATS)
+    assert set(get_args(HowToRead.model_fields["format"].annotation)) == set(FORMATS)
     page = PAGE.read_text()
     assert [name for name in FORMATS if f"`{name}`" not in page] == []
 

@@ -86,6 +86,7 @@ def test_no_data_is_used_as_a_format_template() -> None:
 
 
 NUMBERS = {
+    "(os.getpid() * _STEP + next(_tries)) % NUMBER",
     "version % self.preparation.checkpoint_interval",
     "number % PARTITIONS",
     "at % size",

@@ -88,6 +88,7 @@ def parsed(*records: int | None) -> pa.RecordBatch:
         "line": pa.array(["{}"] * count),
         "undecodable": pa.nulls(count, pa.binary()),
         "member": pa.nulls(count, pa.string()),
+        "about": pa.nulls(count, pa.string()),
         "fault": pa.array(["no" if n is None else None for n in records], pa.string()),
         "modified": pa.array([0] * count, pa.timestamp("us", "UTC")),
         "record": pa.array([{"n": n} for n in records], pa.struct([("n", pa.int64())])),
