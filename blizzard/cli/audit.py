@@ -5,6 +5,7 @@ import os
 import secrets
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +17,14 @@ from blizzard.audit.repair import announce
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.sample import Sample, chosen, read_again
 from blizzard.audit.source import AuditedSource, audited_source
+from blizzard.audit.topic_report import TopicAuditReport
 from blizzard.cli.audit_text import show
+from blizzard.cli.audit_topics import audit_of_topics, refuse_options_of_files, show_topics
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import selected_of_files
+from blizzard.cli.selection import selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
-from blizzard.config.model import Config
+from blizzard.config.model import Config, Pipeline, Source
 from blizzard.environment import variables
 from blizzard.errors import RetryableError
 from blizzard.processes import ProcessEnded, ReadingProcesses
@@ -45,19 +48,21 @@ def command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare every object of the sources with the table, the dead letters and the rules. Writes only with --repair.
+    """Compare every object of the sources with the table, the dead letters and the rules; of topics, every message.
+    Writes only with --repair.
 
     Exit code 0: nothing is missing, doubled or changed. 1: something is; the output names it. 2: the input is wrong.
     """
     environ = variables()
     config = load_config(file, environ)
-    wanted = selected_of_files(config, pipeline, source)
+    wanted = selected(config, pipeline, source)
+    refuse_options_of_files(wanted, {"--partition": partition, "--sample": sample, "--repair": repair})
     wish = Wish(config, prefix_of(partition.strip("/")) if partition else "", sample, repair)
     settings = S3Settings.from_environment(environ)
     processes = ReadingProcesses(len(os.sched_getaffinity(0)))
     try:
         with steps(visible=not as_json) as shown:
-            reports = [_audit(audited_source(*each, settings), wish, processes, shown) for each in wanted]
+            reports = [_report(*each, settings, wish, processes, shown) for each in wanted]
     except ProcessEnded as error:
         raise RetryableError(f"{error}. If it happens again, the machine is probably out of memory.") from error
     finally:
@@ -65,9 +70,24 @@ def command(
     if as_json:
         typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
     else:
-        for report in reports:
-            show(report)
+        show_all(reports)
     raise typer.Exit(1 if any(report.verdict is Verdict.BAD for report in reports) else 0)
+
+
+def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
+    for report in reports:
+        if isinstance(report, AuditReport):
+            show(report)
+        else:
+            show_topics(report)
+
+
+def _report(
+    pipeline: Pipeline, source: Source, settings: S3Settings, wish: "Wish", processes: ReadingProcesses, shown: Steps
+) -> AuditReport | TopicAuditReport:
+    if source.kafka is not None:
+        return audit_of_topics(pipeline, source, source.kafka, settings, time.time(), shown)
+    return _audit(audited_source(pipeline, source, settings), wish, processes, shown)
 
 
 @dataclass(frozen=True, slots=True)

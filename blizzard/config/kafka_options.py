@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, model_validator
 from blizzard.config.section import Section
 
 EARLIEST, LATEST = "earliest", "latest"
+NOTHING = "nothing"
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):[0-9]{1,5}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 
@@ -142,6 +143,11 @@ class KafkaOptions(Section):
         description="What to do when messages are gone before they were read. stop: the source fails, until somebody "
         "decides. continue: the gap is a dead letter, and reading goes on behind it.",
     )
+    take_over: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="The app id of kafka-delta-ingest, if it has filled the table with the source's only topic: the "
+        "first run goes on behind its offsets. nothing: the table's Txns of that kind do not matter.",
+    )
     publish_group: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         description="A consumer group to which committed offsets are published, for monitors of its lag. Nothing is "
@@ -154,6 +160,8 @@ class KafkaOptions(Section):
             raise ValueError("expected either topics or topic_pattern; add one, or remove one")
         if self.topics is not None and len({*self.topics}) < len(self.topics):
             raise ValueError("a topic is there twice in topics; remove one")
+        if self.take_over not in (None, NOTHING) and len(self.topics or ()) != 1:
+            raise ValueError("take_over is about one topic; name it alone in topics")
         return self
 
     @property

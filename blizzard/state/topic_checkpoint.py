@@ -20,10 +20,12 @@ Partition = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class TopicPosition:
     """How far a topic is read. `topic_id`: the brokers' own id of the topic, which another topic of the same name does
-    not have. `next_offsets`: by partition the offset of the next message to read."""
+    not have. `next_offsets`: by partition the offset of the next message to read. `first_offsets`: where the source
+    began; without those of partitions of which that is not known."""
 
     topic_id: str
     next_offsets: Mapping[int, int]
+    first_offsets: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,11 @@ def encode(checkpoint: TopicCheckpoint) -> str:
         "delta_version": checkpoint.delta_version,
         "cluster_id": checkpoint.cluster_id,
         "topics": {
-            name: {"id": topic.topic_id, "next_offsets": {str(n): at for n, at in sorted(topic.next_offsets.items())}}
+            name: {
+                "id": topic.topic_id,
+                "next_offsets": _by_number(topic.next_offsets),
+                "first_offsets": _by_number(topic.first_offsets),
+            }
             for name, topic in sorted(checkpoint.topics.items())
         },
         "receipt": checkpoint.receipt,
@@ -144,8 +150,14 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> TopicCheckpoint:
 
 
 def _position(topic: Any) -> TopicPosition:
-    offsets = json_fields.mapping(topic["next_offsets"])
-    return TopicPosition(
-        json_fields.text(topic["id"]),
-        MappingProxyType({int(number): json_fields.natural(at) for number, at in offsets.items()}),
-    )
+    offsets = (_offsets(topic["next_offsets"]), _offsets(topic["first_offsets"]))
+    return TopicPosition(json_fields.text(topic["id"]), *offsets)
+
+
+def _offsets(found: Any) -> Mapping[int, int]:
+    by_number = json_fields.mapping(found)
+    return MappingProxyType({int(number): json_fields.natural(at) for number, at in by_number.items()})
+
+
+def _by_number(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(number): at for number, at in sorted(offsets.items())}

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from blizzard.state.topic_checkpoint import path_of
 
@@ -33,24 +32,3 @@ class TopicSettings:
 
     client: Mapping[str, str]
     isolation: str
-    quiet_secs: float = 60.0
-    """How long no broker may answer before the batch is given up, and planned again."""
-
-    def consumer_settings(self, memory_bytes: int) -> dict[str, Any]:
-        """A consumer that belongs to no group, commits nothing, and fails rather than read other offsets than those
-        that it is told."""
-        return {
-            "client.id": "blizzard",
-            "log_level": 0,  # what matters comes with the answers
-            "group.id": "blizzard-reads-without-a-group",  # librdkafka wants one; nothing is ever sent for it
-            **self.client,
-            "isolation.level": self.isolation,
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "auto.offset.reset": "error",
-            "enable.partition.eof": True,
-            "check.crcs": True,
-            "fetch.wait.max.ms": 100,
-            "topic.metadata.refresh.interval.ms": 5_000,
-            "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
-        }

@@ -109,7 +109,7 @@ def _read_files(task: Task, files: str) -> Report:
 
 
 def _read_ranges(task: Task, topics: TopicSettings, ranges: str) -> Report:
-    from spark_job.tasks.topics.consume import RangeConsumer  # librdkafka, which few jobs need
+    from spark_job.tasks.topics.consume import messages_of  # librdkafka, which few jobs need
     from spark_job.tasks.topics.range_reader import RangeReader
 
     settings, destination = task.settings, task.destination
@@ -122,7 +122,7 @@ def _read_ranges(task: Task, topics: TopicSettings, ranges: str) -> Report:
         checker_of(destination.layout.rules),
     )
     wanted = [OffsetRange(*values) for values in json.loads(ranges)]
-    return reader.read(wanted, RangeConsumer(wanted, topics, settings.ahead_bytes).messages())
+    return reader.read(wanted, messages_of(wanted, topics, settings.ahead_bytes))
 
 
 def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:

@@ -27,7 +27,8 @@ from blizzard.state.topic_checkpoint import (
 IDENTITY = SourceIdentity("p", "clicks", "_blizzard/p_clicks")
 TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,30}", fullmatch=True)
 OFFSETS = st.integers(0, 2**62)
-POSITIONS = st.builds(TopicPosition, st.text(), st.dictionaries(st.integers(0, 10_000), OFFSETS).map(MappingProxyType))
+BY_NUMBER = st.dictionaries(st.integers(0, 10_000), OFFSETS).map(MappingProxyType)
+POSITIONS = st.builds(TopicPosition, st.text(), BY_NUMBER, BY_NUMBER)
 CHECKPOINTS = st.builds(
     TopicCheckpoint,
     st.just("p"),
@@ -53,8 +54,8 @@ def test_it_is_read_as_it_was_written(checkpoint: TopicCheckpoint) -> None:
     [
         ({"schema_version": 2}, "schema version 2"),
         ({"pipeline": "other"}, "belongs to"),
-        ({"topics": {"t": {"id": "x", "next_offsets": {"0": -1}}}}, "cannot be read"),
-        ({"topics": {"t": {"id": "x", "next_offsets": {"zero": 1}}}}, "cannot be read"),
+        ({"topics": {"t": {"id": "x", "next_offsets": {"0": -1}, "first_offsets": {}}}}, "cannot be read"),
+        ({"topics": {"t": {"id": "x", "next_offsets": {"zero": 1}, "first_offsets": {}}}}, "cannot be read"),
         ({"topics": []}, "cannot be read"),
         ({"sequence": -1}, "cannot be read"),
         ({"sequence": True}, "cannot be read"),

@@ -31,8 +31,11 @@ class Gap:
         )
 
 
-def first_positions(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint) -> TopicCheckpoint:
-    """Where a source begins that has no state. Raises PermanentError for a topic that there is not."""
+def first_positions(
+    brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint, taken_over: Mapping[Partition, int]
+) -> TopicCheckpoint:
+    """Where a source begins that has no state. `taken_over`: next offsets of what another program has read; other
+    partitions then begin with their first message. Raises PermanentError for a topic that there is not."""
     cluster = brokers.cluster()
     missing = sorted({*(options.topics or ())} - cluster.topics.keys())
     if missing:
@@ -41,23 +44,30 @@ def first_positions(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCh
             "read. Correct `kafka.topics`, create the topic, or let the user describe it."
         )
     partitions = cluster.partitions()
-    if options.start == EARLIEST:
+    if options.start == EARLIEST or taken_over:
         offsets = brokers.first_offsets(partitions)
     elif options.start == LATEST:
         offsets = brokers.end_offsets(partitions)
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
-    return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), cluster, offsets)
+    return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), cluster, {**offsets, **taken_over})
 
 
 def with_offsets(checkpoint: TopicCheckpoint, cluster: Cluster, offsets: Mapping[Partition, int]) -> TopicCheckpoint:
-    """The checkpoint with these next offsets, beside those that it has of other partitions."""
+    """The checkpoint with these next offsets, beside those that it has of other partitions. A partition that is new to
+    it begins there."""
     topics = {name: dict(position.next_offsets) for name, position in checkpoint.topics.items()}
+    firsts = {name: dict(position.first_offsets) for name, position in checkpoint.topics.items()}
     for (name, number), offset in offsets.items():
-        topics.setdefault(name, {})[number] = offset
+        if number not in topics.setdefault(name, {}):
+            firsts.setdefault(name, {})[number] = offset
+        topics[name][number] = offset
     ids = {name: position.topic_id for name, position in checkpoint.topics.items()}
     ids |= {name: topic.topic_id for name, topic in cluster.topics.items() if name not in ids}
-    positions = {name: TopicPosition(ids[name], MappingProxyType(next_)) for name, next_ in topics.items()}
+    positions = {
+        name: TopicPosition(ids[name], MappingProxyType(nexts), MappingProxyType(firsts.get(name, {})))
+        for name, nexts in topics.items()
+    }
     return replace(checkpoint, topics=MappingProxyType(positions))
 
 

@@ -29,6 +29,7 @@ from spark_job.loop.topics.positions import (
 )
 from spark_job.loop.topics.recovery import recover
 from spark_job.loop.topics.settings import TopicLoopSettings
+from spark_job.loop.topics.takeover import taken_over
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
@@ -122,7 +123,8 @@ class TopicSource:
         if found is not None:
             return found
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
-        begun = first_positions(self._brokers, self._options, fresh)
+        known = taken_over(self._table.txns(), self._options, self._identity.source_id)
+        begun = first_positions(self._brokers, self._options, fresh, known)
         moved = {(name, n): at for name, topic in begun.topics.items() for n, at in topic.next_offsets.items()}
         # Committed at once: the next run would find other offsets under the same `start`.
         return Recovered(replace(begun, moved=MappingProxyType(moved)), repaired=True, unpublished=True)

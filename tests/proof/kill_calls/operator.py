@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -111,11 +111,15 @@ def _rebuild(
     )
     ids = {identity.source_id}
     rebuild = StateRebuild(Parts(identity, settings, table, staged, landing, ingest, ids, time.time, new_id, log))
-    found = rebuild.find()
-    if not found.is_well:
-        with suppress(LostRace):  # as somebody is told, who then starts it again
+    with suppress(LostRace):  # as somebody is told, who then starts it again
+        found = rebuild.find()
+        if not found.is_well:
             rebuild.apply(found)
-    print(json.dumps({"event": REBUILT, "problems": [*found.problems]}), flush=True)
+        _say_rebuilt(found.problems)
+
+
+def _say_rebuilt(problems: Iterable[str]) -> None:
+    print(json.dumps({"event": REBUILT, "problems": [*problems]}), flush=True)
 
 
 def _to_replay(state: ObjectStore, identity: SourceIdentity) -> Iterator[Item]:

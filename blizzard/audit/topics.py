@@ -1,0 +1,286 @@
+"""The audit of a source that reads topics: every message that the brokers still have accounted for.
+
+First the table is read, then the brokers, up to where the table's checkpoint stands: what a run commits meanwhile is
+behind that. Of each message only the offset is kept, 8 bytes: of 10 million messages and rows about 160 MB.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from blizzard.audit.report import Notice, Verdict
+from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
+from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, decode, path_of
+from blizzard.storage.base import ObjectStore
+from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.active_files import ActiveFiles, active_files
+from blizzard.table.row_runs import rows_of
+from blizzard.table.source_column import SourceColumn
+
+NAMED = 1000
+"""Ranges of offsets of each kind that are in the answer."""
+PARTITIONS_AT_ONCE = 64
+
+Offsets = Callable[[Mapping[Partition, tuple[int, int]]], Iterator[tuple[Partition, Sequence[int]]]]
+"""The offsets of the messages of some ranges."""
+Progress = Callable[[str, int, int], None]
+Key = tuple[str, str]
+"""A partition's path, and the id of its topic."""
+
+
+@dataclass(slots=True)
+class _Stored:
+    """What the table and the letters have, by partition and topic."""
+
+    version: int | None = None
+    checkpoint: TopicCheckpoint | None = None
+    rows: "dict[Key, array[int]]" = field(default_factory=dict)
+    letters: dict[Key, set[int]] = field(default_factory=dict)
+    lost: int = 0
+    notices: list[Notice] = field(default_factory=list)
+    has_rows: bool = True
+    """False: they cannot be read here."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedTopics:
+    """`state`: the table, with the source's state. `offsets`: reads them from the brokers."""
+
+    identity: SourceIdentity
+    table_uri: str
+    state: ObjectStore
+    s3: S3Settings
+    brokers: Brokers
+    offsets: Offsets
+
+
+def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress: Progress) -> TopicAuditReport:
+    """Errors as of `Brokers`, and of storage; UnreadableState if the table's state cannot be read."""
+    stored = _stored(source, progress)
+    listed_ts = clock()
+    cluster = source.brokers.cluster()
+    partitions, found = _compared(source, stored, cluster, progress)
+    waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions)
+    changed = sum(len(rows) for key, rows in stored.rows.items() if key not in _keys(stored.checkpoint))
+    totals = {
+        name: sum(getattr(one, name) for one in partitions)
+        for name in ("committed", "dead_lettered", "missing", "doubled")
+    }
+    bad = totals["missing"] or totals["doubled"] or changed
+    return TopicAuditReport(
+        source=source.identity.source_id,
+        table_uri=source.table_uri,
+        verdict=Verdict.BAD if bad else Verdict.NOTES if stored.notices else Verdict.GOOD,
+        objects=totals["committed"] + totals["dead_lettered"] + totals["missing"] + waiting,
+        pending=waiting,
+        changed=changed,
+        lost=stored.lost,
+        rows=sum(map(len, stored.rows.values())),
+        table_version=stored.version,
+        listed_at=listed_ts,
+        partitions=partitions,
+        found=found,
+        notices=stored.notices,
+        digest=digest_of(partitions, found),
+        **totals,
+    )
+
+
+def _keys(checkpoint: TopicCheckpoint | None) -> set[Key]:
+    """Of the partitions whose rows the table should have."""
+    if checkpoint is None:
+        return set()
+    return {
+        (path_of((name, number)), topic.topic_id)
+        for name, topic in checkpoint.topics.items()
+        for number in topic.next_offsets
+    }
+
+
+# -- the table and the letters
+
+
+def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
+    stored = _Stored()
+    log = DeltaLogTail(source.state)
+    try:
+        stored.version = log.newest_version()
+    except BucketMissing:
+        stored.version = None
+    if stored.version is None:
+        return stored
+    stored.checkpoint = _checkpoint(source, log, stored)
+    active = active_files(source.table_uri, stored.version, source.s3)
+    if active.problem is not None:
+        stored.has_rows = False
+        stored.notices.append(Notice("rows_not_compared", f"nothing was compared: {active.problem}"))
+    _add_rows(source, active, stored, progress)
+    _add_letters(source, stored)
+    return stored
+
+
+def _checkpoint(source: AuditedTopics, log: DeltaLogTail, stored: _Stored) -> TopicCheckpoint | None:
+    identity = source.identity
+    names = {"pipeline": identity.pipeline, "source": identity.source}
+    own = next((commit for commit in log.commits(WHOLE_LOG) if identity.app_id in commit.txns), None)
+    if own is None:
+        return None
+    try:
+        return decode(own.user_metadata or "", **names)
+    except UnreadableState as error:
+        try:
+            copy = decode(source.state.get(identity.copy_key), **names)
+        except NotFound:
+            raise error from None
+        if copy.sequence != own.txns[identity.app_id]:
+            raise
+        stored.notices.append(Notice("state_unreadable", f"{error}; the next run repairs it"))
+        return copy
+
+
+def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progress: Progress) -> None:
+    files = [file for file in active.files if file.may_hold(source.identity.source_id)]
+    for number, file in enumerate(files):
+        progress("reading the table", number, len(files))
+        deleted = active.deleted.get(unquote(file.path), ())
+        fields = ("source", "file", "etag", "row")
+        for rows in rows_of(SourceColumn(source.state, file), source.identity.source_id, fields, deleted):
+            _add_batch(rows, stored)
+
+
+def _add_batch(rows: pa.Table, stored: _Stored) -> None:
+    for path in pc.unique(rows["file"]).to_pylist():
+        of_path = rows.filter(pc.equal(rows["file"], path))
+        for etag in pc.unique(of_path["etag"]).to_pylist():
+            found = of_path.filter(pc.equal(of_path["etag"], etag))["row"]
+            stored.rows.setdefault((path or "", etag or ""), array("q")).extend(found.to_pylist())
+
+
+def _add_letters(source: AuditedTopics, stored: _Stored) -> None:
+    unreadable: list[str] = []
+    letters = DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
+    for letter in letters.letters(unreadable=unreadable):
+        if "lost_from" in letter:
+            stored.lost += letter["lost_to"] - letter["lost_from"] + 1
+        elif isinstance(letter.get("row"), int):
+            stored.letters.setdefault((letter["path"], letter["etag"]), set()).add(letter["row"])
+    if unreadable:
+        text = f"{len(unreadable)} dead letters cannot be read, the first: {unreadable[0]}"
+        stored.notices.append(Notice("letters_unreadable", text))
+
+
+# -- the brokers
+
+
+def _compared(
+    source: AuditedTopics, stored: _Stored, cluster: Cluster, progress: Progress
+) -> tuple[list[PartitionAudit], dict[str, list[dict[str, Any]]]]:
+    checkpoint = stored.checkpoint
+    known = _comparable(checkpoint, cluster, stored.notices)
+    every = sorted({*known, *cluster.partitions()} if checkpoint is None else known)
+    ends, firsts = source.brokers.end_offsets(every), source.brokers.first_offsets(every)
+    found: dict[str, list[dict[str, Any]]] = {"missing": [], "doubled": []}
+    plans = {partition: _plan(checkpoint, partition, firsts[partition], ends[partition]) for partition in every}
+    if not stored.has_rows:
+        return [*plans.values()], found
+    done: list[PartitionAudit] = []
+    for at in range(0, len(every), PARTITIONS_AT_ONCE):
+        progress("reading the topics", at, len(every))
+        some = every[at : at + PARTITIONS_AT_ONCE]
+        ranges = {each: (plans[each].first_offset, plans[each].next_offset) for each in some}
+        ranges = {each: (first, end) for each, (first, end) in ranges.items() if first < end}
+        offsets = {each: array("q") for each in some}
+        for partition, messages in source.offsets(ranges) if ranges else ():
+            offsets[partition].extend(messages)
+        done += [_judged(plans[each], stored, checkpoint, offsets[each], found) for each in some]
+    return done, found
+
+
+def _comparable(checkpoint: TopicCheckpoint | None, cluster: Cluster, notices: list[Notice]) -> list[Partition]:
+    """Those partitions of the checkpoint that the brokers still have."""
+    if checkpoint is None:
+        return []
+    if checkpoint.cluster_id not in (None, cluster.cluster_id):
+        text = f"the brokers are of cluster {cluster.cluster_id}, and the table has messages of {checkpoint.cluster_id}"
+        notices.append(Notice("another_cluster", f"{text}: nothing was compared. Correct `kafka.bootstrap_servers`."))
+        return []
+    partitions: list[Partition] = []
+    for name, position in checkpoint.topics.items():
+        topic = cluster.topics.get(name)
+        if topic is None or topic.topic_id != position.topic_id:
+            what = "is gone" if topic is None else "was deleted and made again"
+            notices.append(Notice("topic_gone", f"topic {name} {what}: its messages cannot be compared any more"))
+            continue
+        partitions += [(name, number) for number in position.next_offsets if number in topic.partitions]
+    return partitions
+
+
+def _plan(checkpoint: TopicCheckpoint | None, partition: Partition, first: int, end: int) -> PartitionAudit:
+    name, number = partition
+    known = None if checkpoint is None else checkpoint.next_offset(partition)
+    if known is None or checkpoint is None:
+        return PartitionAudit(name, number, first, first, end)
+    began = checkpoint.topics[name].first_offsets.get(number, 0)
+    return PartitionAudit(name, number, max(first, began), known, end)
+
+
+def _judged(
+    plan: PartitionAudit,
+    stored: _Stored,
+    checkpoint: TopicCheckpoint | None,
+    messages: "array[int]",
+    found: dict[str, list[dict[str, Any]]],
+) -> PartitionAudit:
+    path = path_of((plan.topic, plan.partition))
+    key = (path, "" if checkpoint is None else checkpoint.topics[plan.topic].topic_id)
+    rows, letters = (
+        _as_array(stored.rows.get(key, array("q"))),
+        pa.array(sorted(stored.letters.get(key, ())), pa.int64()),
+    )
+    older = pc.less(rows, plan.first_offset)
+    counted = pc.value_counts(rows.filter(pc.invert(older)))
+    once, counts = counted.field("values"), counted.field("counts")
+    on_brokers = _as_array(messages)
+    in_table = pc.is_in(on_brokers, once)
+    in_letters = pc.and_not(pc.is_in(on_brokers, letters), in_table)
+    missing = on_brokers.filter(pc.invert(pc.or_(in_table, in_letters)))
+    doubled = pa.concat_arrays([once.filter(pc.greater(counts, 1)), letters.filter(pc.is_in(letters, once))])
+    doubled = pc.unique(doubled).sort()
+    for kind, offsets in (("missing", missing), ("doubled", doubled)):
+        room = NAMED - len(found[kind])
+        found[kind] += [{"path": path, **each} for each in _ranges(offsets.to_pylist())[:room]]
+    return replace(
+        plan,
+        messages=len(on_brokers),
+        committed=pc.sum(in_table).as_py() or 0,
+        dead_lettered=pc.sum(in_letters).as_py() or 0,
+        missing=len(missing),
+        doubled=len(doubled),
+        only_in_table=pc.sum(pc.invert(pc.is_in(once, on_brokers))).as_py() or 0,
+        older_rows=pc.sum(older).as_py() or 0,
+    )
+
+
+def _as_array(offsets: "array[int]") -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)])
+
+
+def _ranges(offsets: Sequence[int]) -> list[dict[str, int]]:
+    """Ascending offsets, as ranges from the first to the last (inclusive)."""
+    found: list[dict[str, int]] = []
+    for offset in offsets:
+        if found and found[-1]["last"] == offset - 1:
+            found[-1]["last"] = offset
+        else:
+            found.append({"first": offset, "last": offset})
+    return found

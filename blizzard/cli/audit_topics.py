@@ -1,0 +1,79 @@
+"""`blizzard audit` of a source that reads topics."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.console import Console
+
+from blizzard.audit.topic_report import TopicAuditReport
+from blizzard.cli.steps import Steps
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.model import Pipeline, Source
+from blizzard.errors import ConfigError
+from blizzard.log import one_line
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.topic_checkpoint import Partition
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
+
+SHOWN_NAMES = 20
+FETCHED_AHEAD_BYTES = 32 << 20
+ONLY_FILES = "is about files, and source {} reads topics; name other sources with --source"
+
+
+def refuse_options_of_files(sources: Sequence[tuple[Pipeline, Source]], options: Mapping[str, object]) -> None:
+    """`options`: by name, those that only files know. Raises ConfigError for one that is set."""
+    topics = [source.id for _, source in sources if source.kafka is not None]
+    if problems := [f"{name} {ONLY_FILES.format(topics[0])}" for name, value in options.items() if value and topics]:
+        raise ConfigError(problems)
+
+
+def audit_of_topics(
+    pipeline: Pipeline, source: Source, options: KafkaOptions, settings: S3Settings, clock_ts: float, shown: Steps
+) -> TopicAuditReport:
+    """`clock_ts`: now. Raises ConfigError if Kafka's client is not installed; other errors as `audit_topics`."""
+    try:
+        from blizzard.kafka.client import KafkaBrokers
+        from blizzard.kafka.range_consumer import RangeConsumer
+    except ImportError as error:
+        raise ConfigError([f"source {source.id} reads topics: pip install blizzard[kafka]"]) from error
+    from blizzard.audit.topics import AuditedTopics, audit_topics
+
+    def offsets(ranges: Mapping[Partition, tuple[int, int]]) -> Iterator[tuple[Partition, list[int]]]:
+        consumer = RangeConsumer(ranges, options.client_settings(), options.isolation, FETCHED_AHEAD_BYTES)
+        for partition, messages in consumer.messages():
+            yield partition, [message.offset() for message in messages]
+
+    audited = AuditedTopics(
+        SourceIdentity(pipeline.name, source.name, source.state_prefix),
+        pipeline.table_uri,
+        open_store(pipeline.table_uri, settings, may_be_missing=True),
+        settings,
+        KafkaBrokers(options),
+        offsets,
+    )
+    return audit_topics(audited, clock=lambda: clock_ts, progress=shown)
+
+
+def show_topics(report: TopicAuditReport) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(report.source, style="bold", markup=False)
+    for line in lines_of(report):
+        console.print(one_line(line), markup=False)
+
+
+def lines_of(report: TopicAuditReport) -> Iterator[str]:
+    yield f" messages       {report.objects:,} in {len(report.partitions):,} partitions"
+    for name in ("committed", "dead_lettered", "pending", "missing", "doubled", "changed", "lost"):
+        yield f" {name.replace('_', '-'):<14} {getattr(report, name):,}"
+    yield f" rows           {report.rows:,}"
+    yield f" table version  {'none yet' if report.table_version is None else f'{report.table_version:,}'}"
+    for kind in ("missing", "doubled"):
+        named = report.found.get(kind, ())
+        for each in named[:SHOWN_NAMES]:
+            yield f" {kind}: {each['path']} {each['first']} to {each['last']}"
+        if len(named) > SHOWN_NAMES:
+            yield f" {kind}: and {len(named) - SHOWN_NAMES:,} more ranges; --json has them"
+    for notice in report.notices:
+        yield f" {notice.kind}: {notice.text}"
+    yield f" digest         {report.digest}"
+    yield f" verdict        {report.verdict}"

@@ -1,0 +1,116 @@
+"""Reads ranges of offsets by librdkafka: assign and seek, no consumer group."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from blizzard.errors import RetryableError
+from blizzard.kafka.errors import REFUSED, read_error
+from blizzard.state.topic_checkpoint import Partition, path_of
+
+MESSAGES_AT_ONCE = 10_000
+POLL_SECS = 0.05
+"""How long the client waits for as many, even if it has some already."""
+QUIET_SECS = 60.0
+
+
+class RangeConsumer:
+    """Reads some ranges of offsets, each from its first (inclusive) to its second (exclusive), side by side. `client`:
+    the settings of `KafkaOptions`, with the passwords. `memory_bytes`: for messages that are fetched ahead.
+    `quiet_secs`: how long no broker may answer. `monotonic` is a clock in seconds."""
+
+    def __init__(
+        self,
+        ranges: Mapping[Partition, tuple[int, int]],
+        client: Mapping[str, str],
+        isolation: str,
+        memory_bytes: int,
+        quiet_secs: float = QUIET_SECS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._left = dict(ranges)
+        self._quiet_secs = quiet_secs
+        self._monotonic = monotonic
+        self._error: KafkaError | None = None
+        """The newest that the client has reported beside the messages."""
+        self._consumer = Consumer({**consumer_settings(client, isolation, memory_bytes), "error_cb": self._note})
+
+    def messages(self) -> Iterator[tuple[Partition, list[Any]]]:
+        """All messages of the ranges, as confluent_kafka has them, some of one partition at a time. Raises
+        RetryableError if the brokers do not answer, or no longer have what they had; PermanentError if they refuse."""
+        try:
+            self._consumer.assign([TopicPartition(*place, start) for place, (start, _) in self._left.items()])
+            heard_ts = self._monotonic()
+            while self._left:
+                found = self._consumer.consume(MESSAGES_AT_ONCE, POLL_SECS)
+                if found:
+                    heard_ts = self._monotonic()
+                    yield from self._sorted(found)
+                elif self._error is not None and self._error.code() in REFUSED:
+                    raise read_error(self._error)
+                elif self._monotonic() - heard_ts > self._quiet_secs:
+                    raise RetryableError(f"no broker has answered for {self._quiet_secs:.0f} s{self._said()}")
+        except confluent_kafka.KafkaException as error:
+            raise read_error(error.args[0]) from error
+        finally:
+            self._consumer.close()
+
+    def _note(self, error: KafkaError) -> None:
+        self._error = error
+
+    def _said(self) -> str:
+        return "" if self._error is None else f"; the client says: {self._error.str()}"
+
+    def _sorted(self, found: Sequence[Any]) -> Iterator[tuple[Partition, list[Any]]]:
+        by_partition: dict[Partition, list[Any]] = {}
+        ended = set[Partition]()
+        for message in found:
+            error, place = message.error(), (message.topic(), message.partition())
+            end = self._left[place][1] if place in self._left else None
+            if error is not None:
+                self._judge(error, place, end, message.offset())
+                ended.add(place)
+            elif end is not None and place not in ended:
+                if message.offset() >= end:
+                    ended.add(place)
+                else:
+                    by_partition.setdefault(place, []).append(message)
+        for place, messages in by_partition.items():
+            yield place, messages
+            if messages[-1].offset() + 1 >= self._left[place][1]:
+                ended.add(place)
+        done = [place for place in ended if self._left.pop(place, None) is not None]
+        if done and self._left:
+            self._consumer.incremental_unassign([TopicPartition(*place) for place in done])
+
+    def _judge(self, error: KafkaError, place: Partition, end: int | None, offset: int) -> None:
+        """Returns if it says that the partition's last message has been read. Raises for every other error."""
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise read_error(error)
+        if end is not None and offset < end:
+            raise RetryableError(
+                f"{path_of(place)} ends at offset {offset}; expected messages up to {end - 1}, which it had before"
+            )
+
+
+def consumer_settings(client: Mapping[str, str], isolation: str, memory_bytes: int) -> dict[str, Any]:
+    """A consumer that belongs to no group, commits nothing, and fails rather than read other offsets than those that it
+    is told."""
+    return {
+        "client.id": "blizzard",
+        "log_level": 0,  # what matters comes with the answers
+        "group.id": "blizzard-reads-without-a-group",  # librdkafka wants one; nothing is ever sent for it
+        **client,
+        "isolation.level": isolation,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "fetch.wait.max.ms": 100,
+        "topic.metadata.refresh.interval.ms": 5_000,
+        "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
+    }

@@ -1,0 +1,55 @@
+"""Tables that kafka-delta-ingest has filled: its offsets are Txns, one for each partition of its only topic."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from blizzard.config.kafka_options import NOTHING, KafkaOptions
+from blizzard.errors import RecoveryError
+from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PREFIX
+from blizzard.state.topic_checkpoint import Partition
+from spark_job.ports.table import Txn
+
+_APP_ID = re.compile(r"(?P<app_id>.+)-(?P<partition>[0-9]{1,6})\Z", re.DOTALL)
+_OURS = (LEGACY_APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)
+
+
+def taken_over(txns: Iterable[Txn], options: KafkaOptions, source_id: str) -> dict[Partition, int]:
+    """Next offsets of the partitions that kafka-delta-ingest has read. Empty: the table has nothing of it, or the
+    source says that this does not matter. Raises RecoveryError for Txns of which the source says nothing, or of which
+    it names another app id."""
+    if options.take_over == NOTHING:
+        return {}
+    found = _by_app_id(txns)
+    if options.take_over is None:
+        if found:
+            raise RecoveryError(_unclear(found, source_id))
+        return {}
+    if options.take_over not in found:
+        there = ", ".join(sorted(found)) or "none"
+        raise RecoveryError(
+            f"`kafka.take_over` of source {source_id} is {options.take_over!r}, and the table has no Txn of that app "
+            f"id (expected {options.take_over}-0 and so on; found app ids: {there}). Nothing was read. Correct it; or "
+            f"write `take_over: {NOTHING}`, and the source begins at `start`."
+        )
+    [topic] = options.topics or [""]  # as the configuration has checked
+    return {(topic, number): last + 1 for number, last in found[options.take_over].items()}
+
+
+def _by_app_id(txns: Iterable[Txn]) -> dict[str, dict[int, int]]:
+    """By app id, the last offset of each partition."""
+    found: dict[str, dict[int, int]] = {}
+    for txn in txns:
+        match = _APP_ID.match(txn.app_id)
+        if match is not None and not txn.app_id.startswith(_OURS):
+            found.setdefault(match["app_id"], {})[int(match["partition"])] = txn.version
+    return found
+
+
+def _unclear(found: Mapping[str, Mapping[int, int]], source_id: str) -> str:
+    app_id, partitions = max(found.items(), key=lambda each: len(each[1]))
+    return (
+        f"the table has Txns as kafka-delta-ingest writes them (app id {app_id!r}, {len(partitions)} partitions), and "
+        f"source {source_id} has read nothing yet: beginning afresh could double their rows. Nothing was read. Write "
+        f"`take_over: {app_id}` into `kafka` of the source, and it goes on behind these offsets; or `take_over: "
+        f"{NOTHING}`, if they are of something else."
+    )

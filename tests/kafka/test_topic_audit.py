@@ -1,0 +1,128 @@
+"""`blizzard audit` of a source that reads topics: worlds whose truth is known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from blizzard.cli import main
+from tests.kafka.test_topic_faults import forget_before
+from tests.kafka.topic_lake import NewLake, TopicLake
+from tests.kafka.topics import Message, create_topic, delete_topic, produce_in_transaction
+
+NDJSON = "format: ndjson\n                    schema: id BIGINT"
+ENVELOPE = "format: envelope"
+Capsys = pytest.CaptureFixture[str]
+
+
+def audit(lake: TopicLake, capsys: Capsys, source: str = ENVELOPE, kafka: str = "", *, code: int = 0) -> dict[str, Any]:
+    file = lake.table.parent / "pipelines.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(lake.configuration(source, kafka))
+    capsys.readouterr()
+    assert main(["audit", "--json", str(file)]) == code
+    [found] = json.loads(capsys.readouterr().out)
+    assert main(["audit", str(file)]) == code
+    assert f"verdict        {found['verdict']}" in capsys.readouterr().out
+    return dict(found)
+
+
+def counts(found: dict[str, Any]) -> dict[str, int]:
+    names = ("objects", "committed", "dead_lettered", "pending", "missing", "doubled", "changed", "lost")
+    return {name: found[name] for name in names if found[name]}
+
+
+def test_every_message_of_a_healthy_source_is_accounted_for(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake(partitions=3)
+    lake.produce(*[Message(b'{"id": %d}' % n, partition=n % 2) for n in range(20)], Message(b"broken", partition=1))
+    produce_in_transaction(lake.settings, lake.topic, [b"no"], commit=False)
+    produce_in_transaction(lake.settings, lake.topic, [b'{"id": 99}'], commit=True)
+    lake.run(source=NDJSON)
+    lake.produce(b'{"id": 100}', b'{"id": 101}')
+    found = audit(lake, capsys, NDJSON)
+    assert counts(found) == {"objects": 24, "committed": 21, "dead_lettered": 1, "pending": 2}
+    assert (found["verdict"], found["kind"], found["table_version"]) == ("good", "topics", 1)
+    again = audit(lake, capsys, NDJSON)
+    assert again["digest"] == found["digest"]
+
+
+def test_before_the_first_run_everything_is_pending(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(b"a", b"b")
+    assert counts(audit(lake, capsys)) == {"objects": 2, "pending": 2}
+
+
+def test_a_deleted_row_is_missing_and_named(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(*[b"x"] * 10)
+    lake.run()
+    DeltaTable(lake.table).delete("stream_offset IN (3, 4, 7)")
+    found = audit(lake, capsys, code=1)
+    assert counts(found) == {"objects": 10, "committed": 7, "missing": 3}
+    path = f"{lake.topic}/0"
+    assert found["found"]["missing"] == [{"path": path, "first": 3, "last": 4}, {"path": path, "first": 7, "last": 7}]
+
+
+def test_rows_that_somebody_has_doubled_are_named(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(*[b"x"] * 5)
+    lake.run()
+    table = DeltaTable(lake.table).to_pyarrow_table()
+    write_deltalake(lake.table, table.slice(1, 2), mode="append")
+    found = audit(lake, capsys, code=1)
+    assert counts(found) == {"objects": 5, "committed": 5, "doubled": 2}
+    assert len(found["found"]["doubled"]) == 1
+
+
+def test_a_vanished_letter_is_a_missing_message(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b"broken", b'{"id": 1}')
+    lake.run(source=NDJSON)
+    for letter in lake.table.glob("_blizzard/*/dead_letters/*/*"):
+        letter.unlink()
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert found["found"]["missing"] == [{"path": f"{lake.topic}/0", "first": 0, "last": 0}]
+
+
+def test_messages_before_the_start_are_not_missing(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(Message(b"old"), Message(b"old", partition=1))
+    lake.run(kafka="start: latest")
+    lake.produce(b"new")
+    lake.run(kafka="start: latest")
+    assert counts(audit(lake, capsys, kafka="start: latest")) == {"objects": 1, "committed": 1}
+
+
+def test_what_retention_has_taken_is_neither_missing_nor_forgotten(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    going_on = "on_lost_offsets: continue"
+    lake.produce(*[b"x"] * 4)
+    lake.run(kafka=going_on)
+    lake.produce(*[b"y"] * 4)
+    forget_before(lake, 6)
+    lake.run(kafka=going_on)
+    found = audit(lake, capsys, kafka=going_on)
+    assert counts(found) == {"objects": 2, "committed": 2, "lost": 2}
+    [partition] = found["partitions"]
+    assert (partition["older_rows"], partition["first_offset"], partition["next_offset"]) == (4, 6, 8)
+
+
+def test_rows_of_another_topic_of_the_same_name_are_noted(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b"old")
+    lake.run()
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    found = audit(lake, capsys)
+    assert [notice["kind"] for notice in found["notices"]] == ["topic_gone"]
+    assert found["verdict"] != "good"
+
+
+def test_options_of_files_are_refused(new_lake: NewLake, tmp_path: Path, capsys: Capsys) -> None:
+    lake = new_lake()
+    file = tmp_path / "pipelines.yaml"
+    file.write_text(lake.configuration(ENVELOPE))
+    assert main(["audit", "--repair", str(file)]) == 2
+    assert "--repair is about files, and source p:clicks reads topics" in capsys.readouterr().err

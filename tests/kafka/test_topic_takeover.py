@@ -1,0 +1,53 @@
+"""Tables of kafka-delta-ingest: the first run goes on behind its offsets, and never begins afresh in silence."""
+
+import deltalake
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, write_deltalake
+
+from blizzard.errors import RecoveryError
+from tests.kafka.topic_lake import NewLake, TopicLake
+from tests.kafka.topics import Message
+
+NDJSON = "format: ndjson\n                    schema: id BIGINT"
+
+
+def filled_by_another(lake: TopicLake, app_id: str, last: dict[int, int]) -> None:
+    """As kafka-delta-ingest does it: a Txn for each partition, whose version is the last offset that it wrote."""
+    lake.produce(*[Message(b'{"id": %d}' % (100 * p + n), partition=p) for p in last for n in range(5)])
+    ids = [100 * partition + n for partition, end in last.items() for n in range(end + 1)]
+    txns = [deltalake.Transaction(f"{app_id}-{partition}", end) for partition, end in last.items()]
+    rows = pa.table({"id": pa.array(ids, pa.int64())})
+    write_deltalake(lake.table, rows, commit_properties=CommitProperties(app_transactions=txns))
+
+
+def test_the_first_run_goes_on_behind_its_offsets(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=3)
+    filled_by_another(lake, "kdi", {0: 2, 1: 4})
+    lake.produce(Message(b'{"id": 200}', partition=2))
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    ids = sorted(row["id"] for row in deltalake.DeltaTable(lake.table).to_pyarrow_table().to_pylist())
+    assert ids == [*range(5), *range(100, 105), 200]
+    assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:1"] == 4
+    lake.produce(Message(b'{"id": 5}'))
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 12
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [("", "take_over: kdi-app"), ("take_over: kdi", "no Txn of that app id .*found app ids: kdi-app")],
+)
+def test_without_the_right_app_id_nothing_is_read(new_lake: NewLake, block: str, expected: str) -> None:
+    lake = new_lake()
+    filled_by_another(lake, "kdi-app", {0: 2})
+    with pytest.raises(RecoveryError, match=expected):
+        lake.run(source=NDJSON, kafka=block)
+    assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3
+
+
+def test_txns_of_something_else_are_left_alone_if_the_source_says_so(new_lake: NewLake) -> None:
+    lake = new_lake()
+    filled_by_another(lake, "other", {0: 2})
+    lake.run(source=NDJSON, kafka="take_over: nothing")
+    assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3 + 5
