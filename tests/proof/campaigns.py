@@ -18,6 +18,7 @@ MODULES: Mapping[str, str] = {
     "cluster": "tests.proof.cluster.campaign",
     "log-life": "tests.proof.log_life.campaign",
     "takeover": "tests.proof.takeover.campaign",
+    "kafka": "tests.proof.kafka.campaign",
     "soak": "tests.proof.soak.campaign",
     "audit": "tests.proof.audit.campaign",
 }

@@ -1,0 +1,97 @@
+"""Jobs that are broken on purpose, to show that the campaign would find it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from spark_job.loop.commit import BatchCommitter
+from spark_job.loop.topics import source as topic_source
+from spark_job.loop.topics.source import TopicSource
+from tests.proof.campaign import Fault
+
+NO_PARTITION_TXNS = "commits have no Txns of the partitions"
+ONE_TOO_FAR = "a position is one offset too far"
+LOST_IS_WON = "a commit that lost its race counts as made"
+READ_UNCOMMITTED = "messages of aborted transactions are read"
+LATE_LETTERS = "letters of bad messages are put after the commit"
+SILENT_GAP = "messages that are gone are passed in silence"
+
+
+def no_partition_txns() -> None:
+    topic_source.further_txns = lambda identity, checkpoint: {}  # type: ignore[attr-defined]
+
+
+def one_too_far() -> None:
+    settle = TopicSource.settle
+
+    def beyond(self: TopicSource, plan: Any, batch: Any) -> Any:
+        settled = settle(self, plan, batch)
+        ends = {(one.topic, one.partition): one.end + 1 for one in plan.ranges}
+        topics = {
+            name: replace(
+                position,
+                next_offsets=MappingProxyType(
+                    {number: ends.get((name, number), at) for number, at in position.next_offsets.items()}
+                ),
+            )
+            for name, position in settled.topics.items()
+        }
+        return replace(settled, topics=MappingProxyType(topics))
+
+    TopicSource.settle = beyond  # type: ignore[method-assign]
+
+
+def lost_is_won() -> None:
+    landed = BatchCommitter._landed
+
+    def always(self: BatchCommitter, checkpoint: Any, text: str) -> bool:
+        landed(self, checkpoint, text)
+        return True
+
+    BatchCommitter._landed = always  # type: ignore[method-assign]
+
+
+def read_uncommitted() -> None:
+    from spark_job import topic_wiring
+
+    made = topic_wiring.TopicSettings
+    topic_wiring.TopicSettings = lambda client, isolation: made(client, "read_uncommitted")  # type: ignore[misc, assignment]
+
+
+def late_letters() -> None:
+    from spark_job.tasks.reader import BatchRows
+
+    write, waiting = BatchRows.write_dead_records, list[Any]()
+    BatchRows.write_dead_records = lambda self, attempt="": waiting.append(self)  # type: ignore[method-assign]
+    BatchRows.release = lambda self: None  # type: ignore[method-assign]
+    publish = TopicSource.publish
+
+    def after(self: TopicSource, checkpoint: Any, *, copy: bool) -> None:
+        publish(self, checkpoint, copy=copy)
+        while waiting:
+            write(waiting.pop())
+
+    TopicSource.publish = after  # type: ignore[method-assign]
+
+
+def silent_gap() -> None:
+    TopicSource._write_gaps = lambda self, gaps: None  # type: ignore[method-assign]
+
+
+BREAKS: Mapping[str, Callable[[], None]] = {
+    NO_PARTITION_TXNS: no_partition_txns,
+    ONE_TOO_FAR: one_too_far,
+    LOST_IS_WON: lost_is_won,
+    READ_UNCOMMITTED: read_uncommitted,
+    LATE_LETTERS: late_letters,
+    SILENT_GAP: silent_gap,
+}
+FAULTS: Mapping[str, Fault] = {
+    NO_PARTITION_TXNS: Fault("a lost state is rebuilt without positions, and rows are doubled", "^doubled"),
+    ONE_TOO_FAR: Fault("the message behind each batch is in no row", "^missing"),
+    LOST_IS_WON: Fault("a batch that another job was faster to commit is gone", "^missing"),
+    READ_UNCOMMITTED: Fault("rows hold messages that were never committed", "^nobody's"),
+    LATE_LETTERS: Fault("a job dies between commit and letters, and bad messages are nowhere", "^missing"),
+    SILENT_GAP: Fault("messages that retention took are in no row, and no letter says so", "^missing"),
+}

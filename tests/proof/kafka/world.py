@@ -1,0 +1,226 @@
+"""Topics on real brokers, what was ever written to them, and the tables that jobs read them into."""
+
+import json
+import random
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from deltalake import DeltaTable
+
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.storage.local import LocalStore
+from infra.local.kafka.cluster import KafkaCluster
+from tests.kafka.topics import (
+    WAIT_SECS,
+    Message,
+    consume,
+    create_topic,
+    leaders,
+    produce,
+    produce_in_transaction,
+    until,
+)
+from tests.proof.campaign import Failed
+
+PLAIN, TRANSACTIONS, COMPACTED = "plain", "transactions", "compacted"
+PARTITIONS = {PLAIN: 3, TRANSACTIONS: 2, COMPACTED: 2}
+MOST_PARTITIONS = 6
+ABORTED = "aborted"
+Place = tuple[str, int, int]
+"""Topic, partition and offset."""
+
+
+@dataclass
+class Topics:
+    """`prefix`: of the names of one round's topics. `sent`: the marks in payloads that were ever sent to be kept."""
+
+    cluster: KafkaCluster
+    prefix: str
+    rng: random.Random
+    counts: Counter[str]
+    truth: dict[Place, bytes | None] = field(default_factory=dict)
+    """What consumers have ever seen, or producers were told is stored."""
+    sent: set[str] = field(default_factory=set)
+    deleted: set[Place] = field(default_factory=set)
+    """What retention took."""
+
+    def __post_init__(self) -> None:
+        for topic, partitions in PARTITIONS.items():
+            config = {"cleanup_policy": "compact", "segment_ms": "500", "min_cleanable_dirty_ratio": "0.01"}
+            create_topic(self.settings, self.name(topic), partitions, **(config if topic == COMPACTED else {}))
+
+    def name(self, topic: str) -> str:
+        return f"{self.prefix}-{topic}"
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return self.cluster.client_settings()
+
+    def partitions(self, topic: str) -> int:
+        return len(
+            AdminClient(self.settings)
+            .list_topics(self.name(topic), timeout=WAIT_SECS)
+            .topics[self.name(topic)]
+            .partitions
+        )
+
+    # -- what happens to them
+
+    def write(self) -> None:
+        """To each topic. A broker may be gone: what is not acknowledged may be stored all the same, or twice."""
+        partitions = self.partitions(PLAIN)
+        plain = [self._message(self.rng.randrange(partitions)) for _ in range(self.rng.randint(5, 200))]
+        self._send(PLAIN, plain)
+        keyed = [self._message(self.rng.randrange(2), key=b"%d" % self.rng.randrange(5)) for _ in range(40)]
+        self._send(COMPACTED, keyed)
+        self._transaction(commit=self.rng.random() < 0.6)
+
+    def _message(self, partition: int, key: bytes | None = None) -> Message:
+        mark = uuid.UUID(int=self.rng.getrandbits(128)).hex
+        self.sent.add(mark)
+        kind = self.rng.random()
+        text = json.dumps({"id": mark, "n": self.rng.randrange(1 << 30)})
+        if kind < 0.1:
+            text = text[:-1] if kind < 0.05 else text.replace('"n": ', '"n": x')
+        payload = None if key is not None and kind > 0.9 else text.encode()
+        return Message(payload, key, partition, [("mark", mark.encode())])
+
+    def _send(self, topic: str, messages: list[Message]) -> None:
+        try:
+            places = produce(self.settings, self.name(topic), messages, linger_ms=5, message_timeout_ms=20_000)
+        except (KafkaException, AssertionError):
+            self.counts["writes that were not acknowledged"] += 1
+            return
+        for (partition, offset), message in zip(places, messages, strict=True):
+            self.truth[self.name(topic), partition, offset] = message.value
+        self.counts["messages"] += len(messages)
+
+    def _transaction(self, *, commit: bool) -> None:
+        messages = [self._message(self.rng.randrange(2)) for _ in range(self.rng.randint(1, 20))]
+        if not commit:
+            messages = [Message(json.dumps({"id": ABORTED}).encode(), None, one.partition) for one in messages]
+        try:
+            produce_in_transaction(self.settings, self.name(TRANSACTIONS), messages, commit=commit)
+        except (KafkaException, AssertionError):
+            self.counts["writes that were not acknowledged"] += 1
+            return
+        self.counts["transactions committed" if commit else "transactions aborted"] += 1
+
+    def look(self) -> dict[Place, bytes | None]:
+        """What consumers see now."""
+        found = dict(self._seen())
+        self.truth.update(found)
+        return found
+
+    def _seen(self) -> Iterator[tuple[Place, bytes | None]]:
+        for topic in PARTITIONS:
+            for message in consume(self.settings, self.name(topic), range(self.partitions(topic))):
+                yield (message.topic(), message.partition(), message.offset()), message.value()
+
+    def add_partition(self) -> bool:
+        now = self.partitions(PLAIN)
+        if now >= MOST_PARTITIONS:
+            return False
+        admin, name = AdminClient(self.settings), self.name(PLAIN)
+        admin.create_partitions([NewPartitions(name, now + 1)])[name].result(WAIT_SECS)
+        until(lambda: len(leaders(self.settings, name)) == now + 1, "a leader of the new partition")
+        return True
+
+    def forget_some(self) -> None:
+        """As retention does it, whether or not it was read."""
+        self.look()
+        name, number = self.name(PLAIN), self.rng.randrange(self.partitions(PLAIN))
+        offsets = [offset for topic, partition, offset in self.truth if (topic, partition) == (name, number)]
+        if not offsets:
+            return
+        before = self.rng.choice(offsets)
+        admin = AdminClient(self.settings)
+        for future in admin.delete_records([TopicPartition(name, number, before)]).values():
+            future.result(WAIT_SECS)
+        self.deleted |= {(name, number, offset) for offset in offsets if offset < before}
+
+
+@dataclass(frozen=True)
+class Read:
+    """What one table and its letters have of the topics."""
+
+    rows: Mapping[Place, list[Any]]
+    letters: Mapping[Place, int]
+    lost: set[Place]
+
+
+def read_table(folder: Path, state_prefix: str, source_id: str, value: str) -> Read:
+    """`value`: the column that is compared."""
+    rows: dict[Place, list[Any]] = {}
+    columns = DeltaTable(folder).to_pyarrow_table(columns=["_source", value]).to_pydict()
+    for source, found in zip(columns["_source"], columns[value], strict=True):
+        topic, _, number = source["file"].rpartition("/")
+        rows.setdefault((topic, int(number), source["row"]), []).append(found)
+    letters, lost = Counter[Place](), set[Place]()
+    for letter in DeadLetters(LocalStore(folder), state_prefix, source_id).letters():
+        topic, _, number = letter["path"].rpartition("/")
+        if "lost_from" in letter:
+            lost |= {(topic, int(number), at) for at in range(letter["lost_from"], letter["lost_to"] + 1)}
+        else:
+            letters[topic, int(number), letter["row"]] += 1
+    return Read(rows, letters, lost)
+
+
+def compare(
+    topics: Topics, now: Mapping[Place, Any], read: Read, names: set[str], steps: list[str], *, decoded: bool
+) -> int:
+    """Every message once. `now`: what the brokers still have; `names`: of the topics that the table is about. Returns
+    how many messages were compared. Raises Failed."""
+    compared = 0
+    for place, payload in topics.truth.items():
+        if place[0] not in names:
+            continue
+        rows, letters = read.rows.get(place, []), read.letters.get(place, 0)
+        good = _is_good(payload) if decoded else True
+        if not rows and not letters:
+            gone = place in read.lost or (place[0] == topics.name(COMPACTED) and place not in now)
+            if not gone:
+                raise Failed(f"missing: {place}, {payload!r:.100}{_was(topics, place)}", steps)
+            continue
+        if len(rows) + letters > 1:
+            raise Failed(f"doubled: {place}: {len(rows)} rows, {letters} letters", steps)
+        if bool(rows) is not good:
+            raise Failed(f"a row and no letter, or the other way round: {place}, {payload!r:.100}", steps)
+        wanted = json.loads(payload or b"{}").get("id") if decoded and good else payload
+        if rows and rows[0] != wanted:
+            raise Failed(f"changed: {place}: {rows[0]!r:.100}; expected {wanted!r:.100}", steps)
+        compared += 1
+    for place, values in read.rows.items():
+        if place not in topics.truth and not _is_known(values[0], topics.sent):
+            raise Failed(f"nobody's: {place}: {values[0]!r:.100}", steps)
+    return compared
+
+
+def _was(topics: Topics, place: Place) -> str:
+    return ", which retention took" if place in topics.deleted else ""
+
+
+def _is_good(payload: bytes | None) -> bool:
+    if payload is None:
+        return False
+    try:
+        return isinstance(json.loads(payload), dict)
+    except ValueError:
+        return False
+
+
+def _is_known(value: Any, sent: set[str]) -> bool:
+    """Whether it holds a mark of what was sent and not acknowledged, or nothing that could have one."""
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    return value is None or any(mark in text for mark in _marks(text) if mark in sent)
+
+
+def _marks(text: str) -> Iterator[str]:
+    start = text.find('"id": "')
+    yield text[start + 7 : start + 39] if start >= 0 else text
