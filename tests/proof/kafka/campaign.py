@@ -40,6 +40,8 @@ class Kafka:
 
 
 CAMPAIGN = Kafka()
+LONG_ONLY = frozenset({NO_PARTITION_TXNS, LOST_IS_WON, SILENT_GAP})
+"""They show only at what does not happen in each round."""
 
 
 class Round:
