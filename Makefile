@@ -8,10 +8,11 @@ unexport PYTHONDONTWRITEBYTECODE
 # Spark's Python workers; without it they start whatever python3 is first on PATH.
 export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 
-.PHONY: help setup setup-python demo local-aws test test-localstack quick check check-stack format bench prove wheel package publish rollback probe stop lock advisories clean
+.PHONY: help setup setup-python demo demo-kafka local-aws test test-localstack quick check check-stack format bench prove wheel package publish rollback probe stop lock advisories clean
 
 help:
 	@echo "make demo     watch files land in a local S3 and their rows in Delta (sets up first)"
+	@echo "make demo-kafka  watch messages of a real broker and their rows in Delta, while job and broker are killed"
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
 	@echo "make test     all checks and all tests (sets up first), in four workers; PYTEST='-k sweep' runs some"
 	@echo "make test-localstack  sam deploy and aws s3 cp on LocalStack, from files to rows: a quarter of an hour (sets up first; no Docker)"
@@ -40,6 +41,9 @@ setup-python:
 
 demo: setup
 	@$(BIN)/python -m infra.local.demo
+
+demo-kafka: setup
+	@$(BIN)/python -m infra.local.demo.topics
 
 local-aws: setup
 	@$(BIN)/python -m infra.local.aws $(if $(CONFIG),--config "$(CONFIG)")
