@@ -14,6 +14,11 @@ MAX_CHARACTERS = 200
 """Of a name; the rest is cut off."""
 
 
+def _storable(name: str) -> str:
+    """A key of JSON may have half of a surrogate pair, which no UTF-8 holds; it is shown as JSON writes it."""
+    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
+
+
 class FieldCount(NamedTuple):
     """`file`, `record`: the first that has the field. `kind`: of all its values; None: not collected."""
 
@@ -31,7 +36,7 @@ class UnknownFieldCounts:
         self._more = 0
 
     def add(self, name: str, count: FieldCount) -> None:
-        name = name[:MAX_CHARACTERS]
+        name = _storable(name)[:MAX_CHARACTERS]
         known = self._found.get(name)
         if known is not None:
             kind = joined_kind(known.kind, count.kind)

@@ -20,6 +20,7 @@ from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.unknown_keys import UnknownKeys
 from spark_job.formats.protocol import UnknownField as Found
 from spark_job.table.schema import columns_of
+from spark_job.tasks.report import Report
 from spark_job.tasks.unknown_fields import MAX_NAMES as KEPT_NAMES
 from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts, merged
 from tests.unit.format_reading import unknown_in
@@ -161,6 +162,16 @@ def test_counts_of_tasks_are_added_and_the_first_file_is_kept() -> None:
     assert merged([one, there_and_back]) == UnknownFields(
         (UnknownField("y", 9, "b", 1), UnknownField("x", 5, "a", 7, kind="BIGINT"))
     )
+
+
+def test_a_name_that_no_text_can_hold_reaches_the_driver_as_json_writes_it() -> None:
+    """A single file with such a key would otherwise fail every batch that it is in."""
+    report = Report()
+    report.unknown.add("ID\ud800", FieldCount(1, "a", 0))
+    report.misfits.add("ä\udfff", FieldCount(2, "a", 0))
+    arrived = Report.from_json(report.to_json())
+    assert [field.name for field in arrived.unknown.result().fields] == ["ID\\ud800"]
+    assert [field.name for field in arrived.misfits.result().fields] == ["ä\\udfff"]
 
 
 def test_names_without_bound_take_bounded_memory() -> None:

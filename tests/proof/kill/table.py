@@ -67,6 +67,8 @@ class KilledTable:
         self.kills = 0
         self._claims: set[CommitClaim] = set()
         """Commits that jobs have logged as made."""
+        self._read_anew: set[str] = set()
+        """Paths that operators had replaced."""
         self._named: set[str] = set()
         """Columns that files have brought, as of the last comparison."""
         self._done: list[str] = []
@@ -145,6 +147,7 @@ class KilledTable:
             return ""
         paths = rng.sample(small, min(len(small), rng.randint(1, 3)))
         self._run.counts[OPERATORS] += 1
+        self._read_anew.update(paths)
         self._done.append(f"an operator replaces {', '.join(paths)}")
         return json.dumps({"config": str(self._config), "sources": [SOURCE], "replace": True, "paths": paths})
 
@@ -218,7 +221,7 @@ class KilledTable:
         if not verdict.good:
             self._fail("; ".join(verdict.lines()))
         etags = etags_of(self.place, FOLDER)
-        if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten)]:
+        if about_letters := [*wrong_letters(letters, source, etags, self._landing.overwritten, self._read_anew)]:
             self._fail("; ".join(about_letters))
         if wrong := places.broken_sequence(log, SOURCE) or missing_from_log(self._claims, log):
             self._fail(wrong)
