@@ -30,11 +30,11 @@ from spark_job.table.preparation import path_columns, record_columns
 from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of
-from spark_job.table.schema_ddl import schema_of
 from spark_job.table.table_source import TableSource
-from spark_job.wiring import table_source
+from spark_job.wiring import late_schema_of, table_source
 
 EXIT_FITS, EXIT_REFUSED, EXIT_CONFIG = 0, 1, 2
+FIRST_BATCH = "its columns are those that the first batch shows, and `derive` and `constraints` are checked then"
 _APP_PREFIX = "blizzard:"
 
 
@@ -75,11 +75,11 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
     description = None if table is None else describe(table)
     schema = source.record_ddl
     if source.infers_schema and description is not None:
-        schema = schema_of(description.schema, without=source.partition_columns)
+        schema = late_schema_of(source, description.schema)
     wanted = table_source(pipeline, source, identity, schema)
     if table is None or description is None:
         found = Comparison(identity.source_id, pipeline.table_uri, None, changes=["makes the table"])
-        found.notes += _engine_notes(wanted)
+        found.notes += [FIRST_BATCH] if source.infers_schema else _engine_notes(wanted)
         return found
     found = Comparison(identity.source_id, pipeline.table_uri, table.version())
     columns = _columns(wanted, description)

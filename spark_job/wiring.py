@@ -8,6 +8,7 @@ from functools import partial
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from blizzard.config.late_checks import check_late_schema
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError
 from blizzard.log import Log
@@ -181,10 +182,12 @@ def _late_schema(
         parts.files,
         reading,
         source.partition_columns,
-        parts.pipeline.partition_by,
+        source.schema_rules,
+        lambda schema: check_late_schema(parts.pipeline, source, schema, new=True),
         parts.log,
     )
-    late: LateSchema[BatchRows] = LateSchema(partial(_delta_table, parts), partial(_table_columns, parts))
+    make, columns = partial(_delta_table, parts), partial(_table_columns, parts)
+    late: LateSchema[BatchRows] = LateSchema(make, columns, names_columns=_names_columns(parts.pipeline, source))
     readers = [partial(_batch_reader, parts, settings=each) for each in settings]
     return late, [LateReader(late, first_batch.schema, reader) for reader in readers]
 
@@ -196,13 +199,26 @@ def _table_columns(parts: SourceParts) -> str | None:
         transaction = table.start()
         if transaction.version < 0:
             return None
-        found = schema_of(transaction.description().schema, without=parts.source.partition_columns)
+        found = late_schema_of(parts.source, transaction.description().schema)
     if found and (problems := schema_problems(found, parts.source.formats)):
         raise PermanentError(
             f"source {parts.identity.source_id} has `schema: infer`, and cannot read all columns of table "
             f"{parts.pipeline.table_uri}: {'; '.join(problems)}. Write a `schema` without them."
         )
+    if found:
+        check_late_schema(parts.pipeline, parts.source, found, new=False)
     return found
+
+
+def late_schema_of(source: Source, table: StructType) -> str:
+    """The schema of records for a table with these columns, in DDL; empty if none of them comes from records."""
+    return schema_of(table, without=(*source.partition_columns, *source.derive))
+
+
+def _names_columns(pipeline: Pipeline, source: Source) -> bool:
+    """Whether a table cannot be made before its columns are known."""
+    named = {*pipeline.partition_by, *pipeline.cluster_by} - {*source.partition_columns}
+    return bool(named or pipeline.constraints)
 
 
 def table_source(
@@ -214,7 +230,8 @@ def table_source(
     new: bool = False,
     only_states: bool = False,
 ) -> TableSource:
-    """`schema`: of a record. `new`: that the next commit has to create the table. `only_states`: as there."""
+    """`schema`: of a record; empty if it is not known yet, and neither is what depends on it. `new`: that the next
+    commit has to create the table. `only_states`: as there."""
     return TableSource(
         pipeline.table_uri,
         identity.source_id,
@@ -222,8 +239,8 @@ def table_source(
         source.with_rescued(schema),
         source.partition_columns,
         tuple(pipeline.partition_by),
-        source.derive,
-        pipeline.constraints,
+        source.derive if schema else {},
+        pipeline.constraints if schema else {},
         tuple(pipeline.cluster_by),
         pipeline.table_properties,
         _other_columns(pipeline, source),

@@ -22,9 +22,8 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
                 problems.add((*path, option), f"is not possible with `format: {without[0]}`; remove it")
         return
     if source.infers_schema:
-        if source.fields:
-            text = "names columns, whose types `schema: infer` does not know; write the `schema`, or remove it"
-            problems.add((*path, "fields"), text)
+        if not problems.has((*path, "fields")):
+            _check_csv_keys(source, (*path, "fields"), problems)
         return
     columns = {column.name: column.type for column in ddl.parse(source.record_ddl).columns}
     if source.schema_rules.rescues:
@@ -51,6 +50,12 @@ def _check_fields(source: Source, columns: Mapping[str, ddl.Type], path: Path, p
     keys = {name: key_path(source.fields[name]) if name in source.fields else (name,) for name in columns}
     for column, text in _conflicts(columns, keys, ignore_case=source.schema_rules.ignores_case):
         problems.add((*path, column) if column in source.fields else path, text)
+
+
+def _check_csv_keys(source: Source, path: Path, problems: Problems) -> None:
+    for column, text in source.fields.items():
+        if (why := _why_not_csv(source, text)) is not None:
+            problems.add((*path, column), why)
 
 
 def _why_not_csv(source: Source, text: str) -> str | None:

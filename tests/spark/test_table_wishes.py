@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from blizzard.errors import PermanentError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 
@@ -112,6 +113,28 @@ def test_a_type_is_widened_and_no_row_is_lost(lake: EngineLake) -> None:
         ("1", 1 << 40, "2024-01-28 01:02:03", 1 << 20, [1e300], "12345678.1234"),
     ]
     assert lake.run().commits == 0
+
+
+def test_inferred_columns_are_clustered_derived_from_and_checked_by_spark(lake: EngineLake) -> None:
+    lake.chosen = "auto"
+    lake.settings = {"schema": "infer", "derive": {"twice": "n * 2", "day": "date(timestamp_seconds(n))"}}
+    lake.table_settings = {"cluster_by": ["day"], "constraints": {"small": "twice < 10"}}
+    lake.put("0.ndjson", {"id": "0", "n": 1}, {"id": "1", "n": 7})
+    lake.run()
+    lake.put("1.ndjson", {"id": "2", "n": 3})
+    lake.run()
+    assert [tuple(row) for row in sql(lake, "SELECT id, n, twice FROM {t} ORDER BY id")] == [("0", 1, 2), ("2", 3, 6)]
+    assert [letter["error"].partition(":")[0] for letter in lake.letters()] == ["constraint small (twice < 10)"]
+    assert sql(lake, "DESCRIBE DETAIL {t}")[0]["clusteringColumns"] == ["day"]
+
+
+def test_an_expression_that_spark_cannot_evaluate_over_inferred_columns_makes_no_table(lake: EngineLake) -> None:
+    lake.chosen = "auto"
+    lake.settings = {"schema": "infer", "derive": {"twice": "nn * 2"}}
+    lake.put("0.ndjson", {"id": "0", "n": 1})
+    with pytest.raises(PermanentError, match="nn"):
+        lake.run()
+    assert lake.versions() == []
 
 
 # -- tables that others made
