@@ -21,7 +21,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.transaction import describe
 from spark_job.engines.local.txns import txns_of
-from spark_job.table.columns import SOURCE_COLUMN, names_members, source_column
+from spark_job.table.columns import SOURCE_COLUMN, added_fields, names_members, source_column
 from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
 from spark_job.table.derived_columns import known_columns
 from spark_job.table.evolution import RESERVED
@@ -90,7 +90,7 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
         constraints=wanted.constraints,
         others=wanted.other_columns | RESERVED,
     )
-    found.changes += _changes(changes)
+    found.changes += _changes(description, changes)
     found.refused += changes.refused
     try:
         check_txns_are_kept(description.properties, pipeline.table_uri)
@@ -136,9 +136,10 @@ def _known_columns(wanted: TableSource) -> dict[str, StructField]:
     return known_columns(wanted.derive, [*columns_of(wanted.schema), *path_columns(wanted), SOURCE_COLUMN])
 
 
-def _changes(changes: ConfiguredChanges) -> Iterator[str]:
-    for column in changes.added:
-        yield f"adds column {column.name} {column.dataType.simpleString()}; rows that are there have null"
+def _changes(table: TableDescription, changes: ConfiguredChanges) -> Iterator[str]:
+    for path, added in added_fields(table.schema, changes.added):
+        what = "column" if len(path) == 1 else "field"
+        yield f"adds {what} {'.'.join(path)} {added.dataType.simpleString()}; rows that are there have null"
     for one in changes.widened:
         yield f"widens column {one.text}, by Spark; the table then needs Spark for every commit"
     for name, sql in changes.constraints.items():

@@ -119,12 +119,24 @@ def missing_columns(table: TableDescription, columns: Sequence[StructField]) -> 
 
 
 def added_fields(found: StructType, added: Sequence[StructField]) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """The path of each field of `added`, at any depth of structs, that `found` lacks."""
+    """The path of each field of `added` that `found` lacks, at any depth, as ALTER TABLE takes it."""
     present = {field.name.lower(): field for field in found.fields}
     for field in added:
         same = present.get(field.name.lower())
         if same is None:
             yield (field.name,), field
-        elif isinstance(same.dataType, StructType) and isinstance(field.dataType, StructType):
-            for path, inner in added_fields(same.dataType, field.dataType.fields):
+        else:
+            for path, inner in _added_inside(same.dataType, field.dataType):
                 yield (same.name, *path), inner
+
+
+def _added_inside(found: DataType, added: DataType) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    match found, added:
+        case StructType(), StructType():
+            yield from added_fields(found, added.fields)
+        case ArrayType(), ArrayType():
+            for path, inner in _added_inside(found.elementType, added.elementType):
+                yield ("element", *path), inner
+        case MapType(), MapType():
+            for path, inner in _added_inside(found.valueType, added.valueType):
+                yield ("value", *path), inner
