@@ -11,6 +11,10 @@ from blizzard.config.schema_rule_options import SchemaRuleOptions
 from blizzard.config.schema_rules import RESCUED, key_path
 
 Keys = tuple[str, ...]
+NEEDS_RESCUE = (
+    "found add with files of xml, which need `misfits: rescue` or `widen` with it: that an element is repeated, or has "
+    "others inside, only later records show, and they would be dead letters"
+)
 
 
 def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
@@ -21,6 +25,7 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
             if getattr(source, option) != SchemaRuleOptions.model_fields[option].default:
                 problems.add((*path, option), f"is not possible with `format: {without[0]}`; remove it")
         return
+    _check_xml(source, (*path, "new_fields"), problems)
     if source.infers_schema:
         if not problems.has((*path, "fields")):
             _check_csv_keys(source, (*path, "fields"), problems)
@@ -35,6 +40,12 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
                 problems.add((*path, "schema"), text)
     if not problems.has((*path, "fields")):
         _check_fields(source, columns, (*path, "fields"), problems)
+
+
+def _check_xml(source: Source, path: Path, problems: Problems) -> None:
+    rules = source.schema_rules
+    if "xml" in source.formats and rules.tells_field_kinds and not rules.rescues_misfits:
+        problems.add(path, NEEDS_RESCUE)
 
 
 def _check_fields(source: Source, columns: Mapping[str, ddl.Type], path: Path, problems: Problems) -> None:
