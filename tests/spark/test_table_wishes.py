@@ -145,6 +145,25 @@ def test_fields_are_added_in_columns_that_the_table_has(lake: EngineLake, chosen
     assert schema[name].metadata.get("comment") == "its"
 
 
+@pytest.mark.parametrize("configured", [False, True])
+def test_columns_that_come_later_get_statistics(lake: EngineLake, configured: bool) -> None:
+    """By Delta's own classes, as `tests/unit/test_schema_on_disk.py` has it for the local engine."""
+    lake.chosen = "spark"
+    lake.settings = {"schema": "id STRING"}
+    lake.put("0.ndjson", {"id": "0"})
+    lake.run()
+    lake.settings = {"schema": "id STRING, `it's` INT"} if configured else {"schema": "id STRING", "new_fields": "add"}
+    name = "it's" if configured else "x"
+    lake.put("1.ndjson", {"id": "1", name: 5})
+    lake.run()
+    (added,) = [action["add"] for action in lake.actions(lake.versions()[-1]) if "add" in action]
+    assert json.loads(added["stats"])["maxValues"][name] == 5
+    [detail] = sql(lake, "DESCRIBE DETAIL {t}")
+    names = detail["properties"]["delta.dataSkippingStatsColumns"].split(",")
+    assert {"`id`", f"`{name}`", "`_source`"} <= {*names}
+    assert names[-1] == "`_source`"
+
+
 def test_inferred_columns_are_clustered_derived_from_and_checked_by_spark(lake: EngineLake) -> None:
     lake.chosen = "auto"
     lake.settings = {"schema": "infer", "derive": {"twice": "n * 2", "day": "date(timestamp_seconds(n))"}}
