@@ -81,7 +81,7 @@ def printed(folder: Path, command: str) -> str:
     """By a process of its own, in this folder, as the page shows it."""
     words = shlex.split(command)
     assert words[0] == "blizzard"
-    environment = {**os.environ, "COLUMNS": "110", "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "COLUMNS": "400", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [str(BLIZZARD), *words[1:]],
         cwd=folder,
