@@ -21,7 +21,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.transaction import describe
 from spark_job.engines.local.txns import txns_of
-from spark_job.table.columns import SOURCE_COLUMN, names_members, source_column
+from spark_job.table.columns import SOURCE_COLUMN, added_fields, names_members, source_column
 from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
 from spark_job.table.derived_columns import known_columns
 from spark_job.table.evolution import RESERVED
@@ -30,11 +30,11 @@ from spark_job.table.preparation import path_columns, record_columns
 from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of
-from spark_job.table.schema_ddl import schema_of
 from spark_job.table.table_source import TableSource
-from spark_job.wiring import table_source
+from spark_job.wiring import late_schema_of, table_source
 
 EXIT_FITS, EXIT_REFUSED, EXIT_CONFIG = 0, 1, 2
+FIRST_BATCH = "its columns are those that the first batch shows, and `derive` and `constraints` are checked then"
 _APP_PREFIX = "blizzard:"
 
 
@@ -75,11 +75,11 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
     description = None if table is None else describe(table)
     schema = source.record_ddl
     if source.infers_schema and description is not None:
-        schema = schema_of(description.schema, without=source.partition_columns)
+        schema = late_schema_of(source, description.schema)
     wanted = table_source(pipeline, source, identity, schema)
     if table is None or description is None:
         found = Comparison(identity.source_id, pipeline.table_uri, None, changes=["makes the table"])
-        found.notes += _engine_notes(wanted)
+        found.notes += [FIRST_BATCH] if source.infers_schema else _engine_notes(wanted)
         return found
     found = Comparison(identity.source_id, pipeline.table_uri, table.version())
     columns = _columns(wanted, description)
@@ -90,7 +90,7 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
         constraints=wanted.constraints,
         others=wanted.other_columns | RESERVED,
     )
-    found.changes += _changes(changes)
+    found.changes += _changes(description, changes)
     found.refused += changes.refused
     try:
         check_txns_are_kept(description.properties, pipeline.table_uri)
@@ -136,9 +136,10 @@ def _known_columns(wanted: TableSource) -> dict[str, StructField]:
     return known_columns(wanted.derive, [*columns_of(wanted.schema), *path_columns(wanted), SOURCE_COLUMN])
 
 
-def _changes(changes: ConfiguredChanges) -> Iterator[str]:
-    for column in changes.added:
-        yield f"adds column {column.name} {column.dataType.simpleString()}; rows that are there have null"
+def _changes(table: TableDescription, changes: ConfiguredChanges) -> Iterator[str]:
+    for path, added in added_fields(table.schema, changes.added):
+        what = "column" if len(path) == 1 else "field"
+        yield f"adds {what} {'.'.join(path)} {added.dataType.simpleString()}; rows that are there have null"
     for one in changes.widened:
         yield f"widens column {one.text}, by Spark; the table then needs Spark for every commit"
     for name, sql in changes.constraints.items():

@@ -8,10 +8,10 @@ from functools import partial
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from blizzard.config.late_checks import check_late_schema
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError
 from blizzard.log import Log
-from blizzard.state.batch import BatchRules, OnOverwrite
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
@@ -19,8 +19,7 @@ from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.report import SweepReport
-from blizzard.sweep.rules import LOCAL_OVERLAP_SECS
-from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
+from blizzard.sweep.source_sweep import SourceSweep
 from spark_job.formats.protocol import Limits
 from spark_job.infer.late_schema import LateReader, LateSchema, WarmTable
 from spark_job.loop.drain import POLL_SECS
@@ -32,6 +31,7 @@ from spark_job.ports.offset_range import TopicSettings
 from spark_job.ports.reader import Reader
 from spark_job.ports.source import InputDiscovery
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.source_settings import file_settings
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.effective_schema import FIXED, EvolutionRules, field_paths
 from spark_job.table.safety_checks import HasFile
@@ -44,7 +44,6 @@ from spark_job.tasks.task_reader import ReadSettings
 
 LOCAL_POLL_SECS = 0.1
 """Listing a local folder costs next to nothing, a LIST of S3 money."""
-SEGMENTS_AHEAD = 4
 PARALLEL_DEAD_LETTERS = 4
 """Dead-letter objects that are written in parallel: one for each file with refused records, each a request to S3."""
 
@@ -166,7 +165,7 @@ def source_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Se
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     state = open_store(pipeline.table_uri, s3, may_be_missing=True, log=log)
     files = open_store(source.uri, s3, log=log)
-    settings = _settings(source, files, state)
+    settings = file_settings(source, files, state)
     return SourceParts(
         pipeline=pipeline,
         source=source,
@@ -208,10 +207,12 @@ def _late_schema(
         parts.files,
         reading,
         source.partition_columns,
-        parts.pipeline.partition_by,
+        source.schema_rules,
+        lambda schema: check_late_schema(parts.pipeline, source, schema, new=True),
         parts.log,
     )
-    late: LateSchema[BatchRows] = LateSchema(partial(_file_table, parts), partial(_table_columns, parts))
+    make, columns = partial(_file_table, parts), partial(_table_columns, parts)
+    late: LateSchema[BatchRows] = LateSchema(make, columns, names_columns=_names_columns(parts.pipeline, source))
     readers = [partial(batch_reader, parts, settings=each) for each in settings]
     return late, [LateReader(late, first_batch.schema, reader) for reader in readers]
 
@@ -223,13 +224,26 @@ def _table_columns(parts: SourceParts) -> str | None:
         transaction = table.start()
         if transaction.version < 0:
             return None
-        found = schema_of(transaction.description().schema, without=parts.source.partition_columns)
+        found = late_schema_of(parts.source, transaction.description().schema)
     if found and (problems := schema_problems(found, parts.source.formats)):
         raise PermanentError(
             f"source {parts.identity.source_id} has `schema: infer`, and cannot read all columns of table "
             f"{parts.pipeline.table_uri}: {'; '.join(problems)}. Write a `schema` without them."
         )
+    if found:
+        check_late_schema(parts.pipeline, parts.source, found, new=False)
     return found
+
+
+def late_schema_of(source: Source, table: StructType) -> str:
+    """The schema of records for a table with these columns, in DDL; empty if none of them comes from records."""
+    return schema_of(table, without=(*source.partition_columns, *source.derive))
+
+
+def _names_columns(pipeline: Pipeline, source: Source) -> bool:
+    """Whether a table cannot be made before its columns are known."""
+    named = {*pipeline.partition_by, *pipeline.cluster_by} - {*source.partition_columns}
+    return bool(named or pipeline.constraints)
 
 
 def table_source(
@@ -241,7 +255,8 @@ def table_source(
     new: bool = False,
     only_states: bool = False,
 ) -> TableSource:
-    """`schema`: of a record. `new`: that the next commit has to create the table. `only_states`: as there."""
+    """`schema`: of a record; empty if it is not known yet, and neither is what depends on it. `new`: that the next
+    commit has to create the table. `only_states`: as there."""
     return TableSource(
         pipeline.table_uri,
         identity.source_id,
@@ -249,8 +264,8 @@ def table_source(
         source.with_rescued(schema),
         source.partition_columns,
         tuple(pipeline.partition_by),
-        source.derive,
-        pipeline.constraints,
+        source.derive if schema else {},
+        pipeline.constraints if schema else {},
         tuple(pipeline.cluster_by),
         pipeline.table_properties,
         _other_columns(pipeline, source),
@@ -357,33 +372,3 @@ def _has_file(files: ObjectStore, settings: FileSettings) -> HasFile:
         return info is not None and info.etag == etag
 
     return found
-
-
-def _settings(source: Source, files: ObjectStore, state: ObjectStore) -> FileSettings:
-    dated = source.partition_filter
-    overlap_secs = LOCAL_OVERLAP_SECS if isinstance(files, LocalStore) else source.sweep.late_overlap_secs
-    rules = sweep_rules(
-        pattern=source.pattern,
-        prefix_template=dated.prefix_template if dated else None,
-        lookback=dated.lookback if dated else 1,
-        settle_delay_secs=source.settle_delay_secs,
-        late_overlap_secs=overlap_secs,
-        unordered_requests=source.sweep.unordered_requests,
-        quiet_secs=source.sweep.quiet_secs,
-        late_interval_secs=source.sweep.late_interval_secs,
-    )
-    return FileSettings(
-        rules=BatchRules(
-            folder_of=rules.folder_of,
-            interval_files=source.checkpoint.interval_files,
-            interval_bytes=source.checkpoint.interval_bytes,
-            late_overlap_secs=overlap_secs,
-            on_overwrite=OnOverwrite(source.on_overwrite),
-        ),
-        sweep_rules=rules,
-        interval_secs=source.checkpoint.interval_secs,
-        max_attempts=source.retries.max_attempts,
-        max_backoff_secs=source.retries.max_backoff_secs,
-        min_denied_files=2 if isinstance(files, LocalStore) else 1,
-        segments_ahead=0 if isinstance(state, LocalStore) else SEGMENTS_AHEAD,
-    )

@@ -88,10 +88,11 @@ def _check_names(config: Config, pipeline: str | None, source: str | None) -> No
 
 def _print(history: _History) -> None:
     console, title = Console(highlight=False), Text(f"{history.pipeline}  {history.table_uri}", style="bold")
+    console.print(title, soft_wrap=True)
     if not history.changes:
-        console.print(title, "no change of the schema is known", sep="\n")
+        console.print("no change of the schema is known")
         return
-    table = Table(title=title, title_justify="left", box=None)
+    table = Table(box=None)
     for name in ("version", "time (UTC)", "change", "brought by"):
         table.add_column(name, overflow="fold")
     for entry in history.changes:

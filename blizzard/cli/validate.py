@@ -77,6 +77,8 @@ def _lines(file: str, result: LoadResult) -> list[str]:
 
 
 def _evaluated(found: Evaluation) -> str:
+    if found.by is None:
+        return f"{found.sql}: checked when `schema: infer` has found the columns"
     if found.by == "reader":
         return f"{found.sql}: by the fast reader"
     return f"{found.sql}: by Spark, because it has {found.why_spark}"

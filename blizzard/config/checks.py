@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from blizzard.config import ddl, expression_checks
 from blizzard.config.compressions import AUTO
+from blizzard.config.expressions.tokens import names_in, refusal_of
 from blizzard.config.formats import FILE_FORMATS, FORMATS, MIXED
 from blizzard.config.kafka_checks import check_kind
 from blizzard.config.model import Config, HowToRead, Pipeline, Source
@@ -18,29 +19,35 @@ from blizzard.config.schema_rule_checks import check_schema_rules
 from blizzard.config.schema_rules import RESCUED
 from blizzard.config.table_checks import check_table
 
-NEEDS_SCHEMA = "needs columns that are known beforehand; replace `schema: infer`: `blizzard init` writes a schema"
 BY_SPARK = "of a type that Spark finds out"
 
 
 def check(config: Config, problems: Problems) -> None:
     _check_not_empty(config, problems)
-    columns: dict[str, Columns] = {}
     for _, source in config.sources():
         check_kind(source, _source_path(source), problems)
         _check_format_options(source, problems)
         _check_inventory(source, problems)
-        source_columns = _columns(source, problems)
-        if source_columns is not None:
-            columns[source.id] = source_columns
-    for pipeline in config.pipelines.values():
+    columns = check_columns(config.pipelines.values(), problems)
+    for pipelines in _pipelines_by_table(config, problems).values():
+        _check_same_partitioning(pipelines, problems)
+        check_same_types(pipelines, columns, problems)
+        _check_state_prefixes(pipelines, problems)
+    _check_overlaps(config, problems)
+
+
+def check_columns(pipelines: Iterable[Pipeline], problems: Problems) -> "Mapping[str, Columns]":
+    """Returns those of each source without problems whose schema is known, by its id."""
+    columns: dict[str, Columns] = {}
+    for pipeline in pipelines:
+        for source in pipeline.sources.values():
+            found = _columns(source, problems)
+            if found is not None:
+                columns[source.id] = found
         _check_partition_by(pipeline, columns, problems)
         _check_constraints(pipeline, columns, problems)
         check_table(pipeline, columns, problems)
-    for pipelines in _pipelines_by_table(config, problems).values():
-        _check_same_partitioning(pipelines, problems)
-        _check_same_types(pipelines, columns, problems)
-        _check_state_prefixes(pipelines, problems)
-    _check_overlaps(config, problems)
+    return columns
 
 
 def _path(pipeline: str, *rest: str) -> Path:
@@ -111,7 +118,11 @@ def _columns(source: Source, problems: Problems) -> Columns | None:
     """None when a problem hides them."""
     schema = _schema(source, problems)
     _check_partition_columns(source, schema or {}, problems)
-    if schema is None or problems.has(_source_path(source, "partition_columns")):
+    if problems.has(_source_path(source, "partition_columns")):
+        return None
+    if schema is None:
+        if source.infers_schema:
+            _check_derive(source, source.partition_columns, problems)
         return None
     columns = {**schema, **source.partition_columns}
     _check_derive(source, columns, problems)
@@ -121,7 +132,8 @@ def _columns(source: Source, problems: Problems) -> Columns | None:
     return {**columns, **derived}
 
 
-def _check_derive(source: Source, columns: Columns, problems: Problems) -> None:
+def _check_derive(source: Source, columns: Mapping[str, str], problems: Problems) -> None:
+    """`columns`: all others, as far as they are known."""
     seen = {name.lower() for name in columns}
     row = expression_checks.read_columns(source) if source.derive else {}
     for name, sql in source.derive.items():
@@ -129,16 +141,19 @@ def _check_derive(source: Source, columns: Columns, problems: Problems) -> None:
         found = [*name_problems(name, name), *filter(None, [_reserved_name(name)])]
         if name.lower() in seen:
             found.append("is a column of the record or its path already, or derived twice; choose another name")
-        found += filter(None, [expression_checks.problem_of(sql, row)])
+        found += filter(None, [_derive_problem(source, sql, row)])
         for problem in found:
             problems.add(path, problem)
         seen.add(name.lower())
 
 
+def _derive_problem(source: Source, sql: str, row: Mapping[str, ddl.Type]) -> str | None:
+    return refusal_of(sql, names_in(sql)) if source.infers_schema else expression_checks.problem_of(sql, row)
+
+
 def _check_constraints(pipeline: Pipeline, columns: Mapping[str, Columns], problems: Problems) -> None:
-    if pipeline.constraints and any(source.infers_schema for source in pipeline.sources.values()):
-        problems.add(_path(pipeline.name, "constraints"), NEEDS_SCHEMA)
-    if not pipeline.constraints or any(source.id not in columns for source in pipeline.sources.values()):
+    sources = pipeline.sources.values()
+    if not pipeline.constraints or any(one.id not in columns and not one.infers_schema for one in sources):
         return
     for name, problem in expression_checks.constraint_problems(pipeline):
         problems.add(_path(pipeline.name, "constraints", name), problem)
@@ -159,8 +174,6 @@ def _schema(source: Source, problems: Problems) -> Columns | None:
         return None
     if source.infers_schema:
         check_schema_rules(source, _source_path(source), problems)
-        if source.derive:
-            problems.add(_source_path(source, "derive"), NEEDS_SCHEMA)
         return None
     limits = [FORMATS[name].limits for name in source.formats]
     parsed = [_parse_schema(source.record_ddl, each, path, problems) for each in limits]
@@ -274,7 +287,7 @@ def _check_same_partitioning(pipelines: list[Pipeline], problems: Problems) -> N
             )
 
 
-def _check_same_types(pipelines: list[Pipeline], columns: Mapping[str, Columns], problems: Problems) -> None:
+def check_same_types(pipelines: Iterable[Pipeline], columns: Mapping[str, Columns], problems: Problems) -> None:
     known: dict[str, tuple[str, Source]] = {}
     for source in _sources(pipelines):
         for name, kind in columns.get(source.id, {}).items():

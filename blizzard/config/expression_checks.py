@@ -13,15 +13,18 @@ from blizzard.config.provenance import PROVENANCE, PROVENANCE_DDL
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """`type`: of the value; None: only Spark knows it, and evaluates it. `why_spark` completes "because it has"."""
+    """`type`: of the value; None: only Spark knows it, and evaluates it. `why_spark` completes "because it has".
+    `is_open`: whether it names columns that nobody knows before `schema: infer` has found them."""
 
     sql: str
     type: ddl.Type | None
     why_spark: str | None = None
+    is_open: bool = False
 
     @property
-    def by(self) -> str:
-        return "spark" if self.type is None else "reader"
+    def by(self) -> str | None:
+        """None: that is open."""
+        return None if self.is_open else "spark" if self.type is None else "reader"
 
 
 def read_columns(source: Source) -> dict[str, ddl.Type]:
@@ -44,13 +47,28 @@ def evaluation(sql: str, columns: Mapping[str, ddl.Type]) -> Evaluation:
 def derived(source: Source) -> dict[str, Evaluation]:
     """Of a source without problems, by column."""
     columns = read_columns(source)
-    return {name: evaluation(sql, columns) for name, sql in source.derive.items()}
+    return {name: _known(sql, columns, is_open=source.infers_schema) for name, sql in source.derive.items()}
+
+
+def _known(sql: str, columns: Mapping[str, ddl.Type], *, is_open: bool) -> Evaluation:
+    """`is_open`: whether there may be other columns."""
+    try:
+        return evaluation(sql, columns)
+    except UnknownName:
+        if is_open:
+            return Evaluation(sql, None, is_open=True)
+        raise
+
+
+def _is_open(pipeline: Pipeline) -> bool:
+    return any(source.infers_schema for source in pipeline.sources.values())
 
 
 def constraints(pipeline: Pipeline) -> dict[str, Evaluation]:
     """Of a pipeline without problems, by name."""
     columns, by_spark = table_columns(pipeline)
-    return {name: _constraint(sql, columns, by_spark) for name, sql in pipeline.constraints.items()}
+    is_open = _is_open(pipeline)
+    return {name: _constraint(sql, columns, by_spark, is_open=is_open) for name, sql in pipeline.constraints.items()}
 
 
 def table_columns(pipeline: Pipeline) -> tuple[dict[str, ddl.Type], set[str]]:
@@ -66,9 +84,9 @@ def table_columns(pipeline: Pipeline) -> tuple[dict[str, ddl.Type], set[str]]:
     return columns, by_spark
 
 
-def _constraint(sql: str, columns: Mapping[str, ddl.Type], by_spark: set[str]) -> Evaluation:
+def _constraint(sql: str, columns: Mapping[str, ddl.Type], by_spark: set[str], *, is_open: bool = False) -> Evaluation:
     try:
-        return evaluation(sql, columns)
+        return _known(sql, columns, is_open=is_open)
     except UnknownName:
         if named := sorted(name for name in by_spark if name.lower() in names_in(sql)):
             return Evaluation(sql, None, f"column {named[0]}, which Spark derives")
@@ -92,16 +110,17 @@ def problem_of(sql: str, columns: Mapping[str, ddl.Type]) -> str | None:
 def constraint_problems(pipeline: Pipeline) -> Iterator[tuple[str, str]]:
     """Name and problem, for sources without problems."""
     columns, by_spark = table_columns(pipeline)
+    is_open = _is_open(pipeline)
     names = [name.lower() for name in pipeline.constraints]
     for name, sql in pipeline.constraints.items():
         if names.count(name.lower()) > 1:
             yield name, "differs from another one in case only, which Delta does not tell apart; rename it"
-        refused = refusal_of(sql, {column.lower() for column in columns})
+        refused = refusal_of(sql, names_in(sql) if is_open else {column.lower() for column in columns})
         if refused is not None:
             yield name, refused
             continue
         try:
-            found = _constraint(sql, columns, by_spark)
+            found = _constraint(sql, columns, by_spark, is_open=is_open)
         except UnknownName as error:
             yield name, f"has {error}; no source of the pipeline has it"
             continue

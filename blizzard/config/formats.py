@@ -77,9 +77,7 @@ FILE_FORMATS: Mapping[str, FileFormat] = {
     "parquet": FileFormat("Parquet", ".parquet", None, limits=_COLUMN_LIMITS),
     "avro": FileFormat("Avro's container files", ".avro", None, limits=_COLUMN_LIMITS),
     "orc": FileFormat("ORC", ".orc", None, limits=_COLUMN_LIMITS),
-    "xml": FileFormat(
-        "one XML element a record", ".xml", None, limits=_XML_LIMITS, options=XmlOptions, takes_schema_rules=False
-    ),
+    "xml": FileFormat("one XML element a record", ".xml", None, limits=_XML_LIMITS, options=XmlOptions),
     "text": FileFormat(
         "each line, or each file, as it is, in one column `value STRING`",
         ".txt",

@@ -11,6 +11,10 @@ from blizzard.config.schema_rule_options import SchemaRuleOptions
 from blizzard.config.schema_rules import RESCUED, key_path
 
 Keys = tuple[str, ...]
+NEEDS_RESCUE = (
+    "found add with files of xml, which need `misfits: rescue` or `widen` with it: that an element is repeated, or has "
+    "others inside, only later records show, and they would be dead letters"
+)
 
 
 def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
@@ -21,10 +25,10 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
             if getattr(source, option) != SchemaRuleOptions.model_fields[option].default:
                 problems.add((*path, option), f"is not possible with `format: {without[0]}`; remove it")
         return
+    _check_xml(source, (*path, "new_fields"), problems)
     if source.infers_schema:
-        if source.fields:
-            text = "names columns, whose types `schema: infer` does not know; write the `schema`, or remove it"
-            problems.add((*path, "fields"), text)
+        if not problems.has((*path, "fields")):
+            _check_csv_keys(source, (*path, "fields"), problems)
         return
     columns = {column.name: column.type for column in ddl.parse(source.record_ddl).columns}
     if source.schema_rules.rescues:
@@ -36,6 +40,12 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
                 problems.add((*path, "schema"), text)
     if not problems.has((*path, "fields")):
         _check_fields(source, columns, (*path, "fields"), problems)
+
+
+def _check_xml(source: Source, path: Path, problems: Problems) -> None:
+    rules = source.schema_rules
+    if "xml" in source.formats and rules.tells_field_kinds and not rules.rescues_misfits:
+        problems.add(path, NEEDS_RESCUE)
 
 
 def _check_fields(source: Source, columns: Mapping[str, ddl.Type], path: Path, problems: Problems) -> None:
@@ -51,6 +61,12 @@ def _check_fields(source: Source, columns: Mapping[str, ddl.Type], path: Path, p
     keys = {name: key_path(source.fields[name]) if name in source.fields else (name,) for name in columns}
     for column, text in _conflicts(columns, keys, ignore_case=source.schema_rules.ignores_case):
         problems.add((*path, column) if column in source.fields else path, text)
+
+
+def _check_csv_keys(source: Source, path: Path, problems: Problems) -> None:
+    for column, text in source.fields.items():
+        if (why := _why_not_csv(source, text)) is not None:
+            problems.add((*path, column), why)
 
 
 def _why_not_csv(source: Source, text: str) -> str | None:

@@ -119,11 +119,15 @@ class Observed:
 
     def schema(self) -> Storable:
         """The columns that a table can have; none if no record was seen."""
+        return storable(self.keys())
+
+    def keys(self) -> Struct:
+        """The fields of the records, with any names."""
         found = self.found or Struct(())
         if self.is_text:
-            return storable(Struct(tuple(map(_as_codes, found.columns))))
+            return Struct(tuple(map(_as_codes, found.columns)))
         columns = [replace(column, type=self._with_maps(column.type, column.name)) for column in found.columns]
-        return storable(Struct(tuple(columns)))
+        return Struct(tuple(columns))
 
     def _with_maps(self, kind: Type, path: str) -> Type:
         """With a MAP for objects whose names are values, such as ids: many names, each in few of the objects."""

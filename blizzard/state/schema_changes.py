@@ -90,6 +90,12 @@ class ChangeRecord:
     """Of the table, with this change; None: not known, or not any more."""
 
 
+def sequence_of(name: str) -> int:
+    """The sequence of the commit whose record has this name; -1 for a name that no record has."""
+    digits = name[:_DIGITS]
+    return int(digits) if digits.isdigit() and digits.isascii() else -1
+
+
 class ChangeRecords:
     """The records of one source, below `{state_prefix}/schema_changes/`."""
 

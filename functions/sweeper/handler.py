@@ -10,7 +10,7 @@ from blizzard.environment import variables
 from blizzard.sweep.commit_counts import CommitCounts
 from functions.runtime import FunctionLog, function_logger, make_runtime, metrics_namespace, publish_counts, warm_up
 from functions.sweeper.composition import SweepRound, check_event, make_sweep_round
-from functions.sweeper.report import catalog_metrics_of, commit_metrics_of, metrics_of
+from functions.sweeper.report import catalog_metrics_of, commit_metrics_of, metrics_of, schema_metrics_of
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -51,3 +51,6 @@ def sweep_round() -> SweepRound:
 def _publish_commits(counts: CommitCounts) -> None:
     if counts != CommitCounts():
         publish_counts(metrics, commit_metrics_of(counts))
+    of_schema = {name: count for name, count in schema_metrics_of(counts).items() if count}
+    if of_schema:
+        publish_counts(metrics, of_schema)

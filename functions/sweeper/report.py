@@ -27,6 +27,15 @@ def commit_metrics_of(counts: CommitCounts) -> dict[str, int]:
     }
 
 
+def schema_metrics_of(counts: CommitCounts) -> dict[str, int]:
+    """By the names of the metrics."""
+    return {
+        "UnknownValues": counts.unknown_values,
+        "MisfitValues": counts.misfit_values,
+        "SchemaChanges": counts.schema_changes,
+    }
+
+
 def catalog_metrics_of(done: RoundCounts) -> dict[str, int]:
     """By the names of the metrics."""
     return {

@@ -51,6 +51,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/receipts/*"): "sweeps look up known files there",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/ledger/*"): "sweeps look up known files there",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/bases/*"): "what large checkpoint copies name",
+    ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*/schema_changes/*"): "sweeps count them as a metric",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_checkpoint.json"): "checkpoint copies of every table",
     ("SweeperRole", "ReadState", "${LakeBucketName}/*_blizzard/*_sweep.json"): "its own reports",
     ("SweeperRole", "CreateSegmentsAndReport", "${LakeBucketName}/*_blizzard/*/pending/*"): "as the collector",

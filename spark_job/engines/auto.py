@@ -127,6 +127,9 @@ class AutoTable:
     def add_columns(self, columns: Sequence[StructField]) -> None:
         self._ask(lambda table: table.add_columns(columns))
 
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        self._ask(lambda table: table.set_properties(properties))
+
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         self._ask(lambda table: table.widen_columns(widened))
 
@@ -216,8 +219,8 @@ class _FirstCommit:
             self._chosen = self._switch(error).start()
             self._chosen.create_table(table)
 
-    def change_schema(self, schema: StructType, *, widens: bool) -> None:
-        self._chosen.change_schema(schema, widens=widens)
+    def change_schema(self, schema: StructType, *, widens: bool, properties: Mapping[str, str]) -> None:
+        self._chosen.change_schema(schema, widens=widens, properties=properties)
 
     def add_txns(self, txns: Mapping[str, int]) -> None:
         self._chosen.add_txns(txns)

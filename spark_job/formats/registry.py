@@ -52,10 +52,10 @@ def _orc(schema: StructType, limits: Limits, options: Options, rules: SchemaRule
     return OrcFormat(schema, limits, rules)
 
 
-def _xml(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
+def _xml(schema: StructType, limits: Limits, options: Options, rules: SchemaRules = NO_RULES) -> Format[Any]:
     from spark_job.formats.xml.format import XmlFormat
 
-    return XmlFormat(schema, limits, options)
+    return XmlFormat(schema, limits, options, rules)
 
 
 def _text(schema: StructType, limits: Limits, options: Options) -> Format[Any]:
@@ -102,6 +102,7 @@ RULED: Mapping[str, MakeRuledFormat] = {
     "parquet": _parquet,
     "avro": _avro,
     "orc": _orc,
+    "xml": _xml,
 }
 """Those that find what `RuledFormat` decides: `Parsed.odd`."""
 

@@ -20,6 +20,8 @@ from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay_secs
 from spark_job.infer.datasets import OWN_SCHEMA, Dataset, Looked, merged_sample
 from spark_job.infer.observe import Sample
 
+OF_TEXT = frozenset({"STRING", "DATE", "TIMESTAMP"})
+"""Types of values that are text in JSON: a column of texts takes them as they are."""
 MARGIN = 7
 """Folders that stay open beyond the oldest one with a file: the first run may be some days away."""
 MAX_LOOKBACK = 400
@@ -146,7 +148,7 @@ def _notes(dataset: Dataset, sample: Sample, incomplete: Sequence[str]) -> list[
         notes.append(f"{len(empty)} files are empty and will be dead letters, such as {empty[0]}")
     notes += [f"`{name}` is only in some folders, so it is no column" for name in incomplete]
     if {looked.reading.format for looked in dataset.groups} & {"ndjson", "json"}:
-        mixed = [path for path, seen in sample.observed.fields.items() if seen.conflicts()]
+        mixed = [path for path, seen in sample.observed.fields.items() if seen.conflicts().keys() - OF_TEXT]
         notes += [f"`{path}` has values of several types; a run needs Spark, and so Java, for them" for path in mixed]
     return notes
 

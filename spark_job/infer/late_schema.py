@@ -29,12 +29,16 @@ class LateSchema(Generic[R]):
 
     `make`: a table with this schema in DDL; `new`: whether its first commit must create it. `columns`: the schema of
     the table as it is, in DDL; empty if it has no column of its own yet, None if there is no table. Before each first
-    batch, and after each lost race, `prepare` asks for it again.
+    batch, and after each lost race, `prepare` asks for it again. `names_columns`: whether a table is made with more
+    than its columns: with some of them as partitions, or with constraints.
     """
 
-    def __init__(self, make: Callable[..., WarmTable[R]], columns: Callable[[], str | None]) -> None:
+    def __init__(
+        self, make: Callable[..., WarmTable[R]], columns: Callable[[], str | None], *, names_columns: bool = False
+    ) -> None:
         self._make = make
         self._columns = columns
+        self._names_columns = names_columns
         self._table: WarmTable[R] = make("", new=False)
         self._is_new = False
         self._is_absent = True
@@ -70,6 +74,9 @@ class LateSchema(Generic[R]):
     def _begin(self, schema: str, *, new: bool) -> None:
         self.schema, self._is_new = schema, new
         self._table = self._make(schema, new=new)
+
+    def takes_states(self) -> bool:
+        return bool(self.schema) or not (self._is_absent and self._names_columns)
 
     # -- as the table of now
 

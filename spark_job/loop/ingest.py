@@ -198,7 +198,7 @@ class Ingest:
 
     def _skip(self, plan: Plan, *, draining: bool) -> Step:
         """Advance the position without reading. Commit only a repaired checkpoint, or if the committed position lags
-        too far behind, or at the end of a run if the source asks for it."""
+        too far behind, or at the end of a run if the source asks for it; and only to a table that takes it."""
         self._checkpoint = checkpoint = self._source.skip(plan)
         self.totals.duplicates += plan.duplicates
         self._lag_segments += plan.segments
@@ -207,7 +207,8 @@ class Ingest:
             return Step.WAITING
         if self._repaired or self._lag_segments > MAX_LAG_SEGMENTS or (ends and self._source.owes_commit(checkpoint)):
             self._prepare()
-            return self._commit(plan, None)
+            if self._table.takes_states():
+                return self._commit(plan, None)
         return Step.MOVED if plan.moved else Step.IDLE
 
     def _resolve(self, plan: Plan, *, draining: bool) -> Step:

@@ -66,6 +66,11 @@ class Table(Protocol[R]):
         its log needs no preparation. Raises PermanentError when its columns conflict with the source's."""
         ...
 
+    def takes_states(self) -> bool:
+        """Whether a commit without rows may be made, after `prepare`. False: it would make a table whose columns are
+        not known yet."""
+        ...
+
     def newest_version(self) -> int:
         """-1 when there is no table yet."""
         ...

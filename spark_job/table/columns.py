@@ -1,6 +1,7 @@
 """The columns of a source's rows, compared with those of its table; and the properties of a new table."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pyspark.sql.types import (
     ArrayType,
@@ -32,6 +33,8 @@ UNMAPPED = frozenset(" ,;{}()\n\t=")
 STATS_COLUMNS = 26
 """How many of a table's columns get statistics. With the six of `_source` that makes Delta's default of 32."""
 TYPES_WITH_STATS = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
+_QUOTED = re.compile(r"`(?:[^`]|``)*`")
+_NAMES_WITH_STATS = re.compile(r"((?:`(?:[^`]|``)*`,)*)" + quoted(PROVENANCE))
 STATS_PREFIX_CHARS = 256
 """Length of the prefixes that statistics keep of strings: paths often differ only near their end."""
 
@@ -70,6 +73,19 @@ def new_table_properties(
     names = [field.name for field in _columns_with_stats(columns, partition_by, cluster_by)]
     found = {STATS_PROPERTY: ",".join(map(quoted, names)), PREFIX_PROPERTY: str(STATS_PREFIX_CHARS)}
     return found | ({MAPPING_PROPERTY: "name"} if needs_mapping(StructType([*columns])) else {})
+
+
+def with_stats_of(properties: Mapping[str, str], added: Iterable[StructField]) -> dict[str, str]:
+    """The property of a table that names the columns with statistics, with those of new ones, as for a new table. Empty
+    if there is nothing to change: also if the property is not as a new table gets it, since others set it then."""
+    found = _NAMES_WITH_STATS.fullmatch(properties.get(STATS_PROPERTY, ""))
+    if found is None:
+        return {}
+    names = _QUOTED.findall(found[1])
+    simple = [field for field in added if isinstance(field.dataType, TYPES_WITH_STATS)]
+    names += [quoted(field.name) for field in simple[: STATS_COLUMNS - len(names)]]
+    text = ",".join([*names, quoted(SOURCE_COLUMN.name)])
+    return {} if text == found[0] else {STATS_PROPERTY: text}
 
 
 def needs_mapping(found: DataType) -> bool:
@@ -119,12 +135,24 @@ def missing_columns(table: TableDescription, columns: Sequence[StructField]) -> 
 
 
 def added_fields(found: StructType, added: Sequence[StructField]) -> Iterator[tuple[tuple[str, ...], StructField]]:
-    """The path of each field of `added`, at any depth of structs, that `found` lacks."""
+    """The path of each field of `added` that `found` lacks, at any depth, as ALTER TABLE takes it."""
     present = {field.name.lower(): field for field in found.fields}
     for field in added:
         same = present.get(field.name.lower())
         if same is None:
             yield (field.name,), field
-        elif isinstance(same.dataType, StructType) and isinstance(field.dataType, StructType):
-            for path, inner in added_fields(same.dataType, field.dataType.fields):
+        else:
+            for path, inner in _added_inside(same.dataType, field.dataType):
                 yield (same.name, *path), inner
+
+
+def _added_inside(found: DataType, added: DataType) -> Iterator[tuple[tuple[str, ...], StructField]]:
+    match found, added:
+        case StructType(), StructType():
+            yield from added_fields(found, added.fields)
+        case ArrayType(), ArrayType():
+            for path, inner in _added_inside(found.elementType, added.elementType):
+                yield ("element", *path), inner
+        case MapType(), MapType():
+            for path, inner in _added_inside(found.valueType, added.valueType):
+                yield ("value", *path), inner

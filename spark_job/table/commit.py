@@ -7,7 +7,7 @@ from blizzard.errors import LostRace, PermanentError, RetryableError
 from blizzard.state.schema_changes import SchemaChange
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import NO_TXNS, Txns
-from spark_job.table.columns import column_conflicts, missing_columns, nullable_schema
+from spark_job.table.columns import column_conflicts, missing_columns, nullable_schema, with_stats_of
 from spark_job.table.engine import TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
 from spark_job.table.preparation import TablePreparation
@@ -78,8 +78,10 @@ class TableCommits:
             transaction = self._preparation.start_transaction(change=change)
             self._refuse_committed(transaction, sequence)
             if transaction.version >= 0:
-                schema = self._preparation.changed(transaction.description().schema, change)
-                transaction.change_schema(schema, widens=bool(change.widened))
+                table = transaction.description()
+                schema = self._preparation.changed(table.schema, change)
+                properties = with_stats_of(table.properties, missing_columns(table, schema.fields))
+                transaction.change_schema(schema, widens=bool(change.widened), properties=properties)
         transaction.commit((), app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
 
     # -- existing files, by a transaction

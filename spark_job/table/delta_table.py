@@ -165,6 +165,9 @@ class DeltaSourceTable:
             self._say_what_is_left_out()
             self.staging.remove_leftovers()
 
+    def takes_states(self) -> bool:
+        return True
+
     def _say_what_is_left_out(self) -> None:
         """Once in a process."""
         left_out = [name for name in self.preparation.left_out if name not in self._said]

@@ -47,10 +47,11 @@ def effective_columns(
     """The columns of a record, the configured ones first, what is rescued of it last. `table`: all columns of the
     table; None: there is none yet. `left_out`: columns of the table that do not come from records, in lower case.
 
-    A column that the table computes or maps by itself is not among them, unless it is configured, nor is one that the
-    format of the files cannot hold. A column that another source has changed has the type that it has now.
+    Fields of structs have the order that they have in the table, which types are compared by. A column that the table
+    computes or maps by itself is not among them, unless it is configured, nor is one that the format of the files
+    cannot hold. A column that another source has changed has the type that it has now.
     """
-    if table is None or not (rules.add or rules.widen or rules.others_add or rules.others_widen):
+    if table is None:
         return [*configured]
     found = {field.name: field for field in table.fields}
     columns = [_effective_field(field, found.get(field.name), rules) for field in configured]
@@ -80,13 +81,13 @@ def _effective_type(own: DataType, found: DataType, rules: EvolutionRules) -> Da
 
 
 def _effective_struct(own: StructType, found: StructType, rules: EvolutionRules) -> StructType:
-    """Where fields may have been added, in the table's order, which its type is compared by."""
+    """In the table's order; with its further fields, where files may have added some."""
     in_table = {field.name: field for field in found.fields}
     fields = {field.name: _effective_field(field, in_table.get(field.name), rules) for field in own.fields}
-    if not (rules.add or rules.others_add):
-        return StructType([*fields.values()])
     lower = {name.lower() for name in fields}
-    further = {name: field for name, field in in_table.items() if name.lower() not in lower and _is_plain(field)}
+    grows = rules.add or rules.others_add
+    others = {name: field for name, field in in_table.items() if name.lower() not in lower and _is_plain(field)}
+    further = others if grows else {}
     ordered = [fields.get(name) or further[name] for name in in_table if name in fields or name in further]
     return StructType([*ordered, *(field for name, field in fields.items() if name not in in_table)])
 

@@ -55,9 +55,9 @@ class Transaction(Protocol):
         """Let the commit also create the table."""
         ...
 
-    def change_schema(self, schema: StructType, *, widens: bool) -> None:
-        """Let the commit also change the columns of a table that exists. `widens`: also types of columns, see
-        `TableEngine.why_no_widening`."""
+    def change_schema(self, schema: StructType, *, widens: bool, properties: Mapping[str, str]) -> None:
+        """Let the commit also change the columns of a table that exists, and these of its properties. `widens`: also
+        types of columns, see `TableEngine.why_no_widening`."""
         ...
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
@@ -93,6 +93,10 @@ class TableEngine(Protocol):
     def add_columns(self, columns: Sequence[StructField]) -> None:
         """Add nullable columns, in a commit of their own. A struct column that the table has gets those of the struct's
         fields that it lacks."""
+        ...
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Of the table, in a commit of their own."""
         ...
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:

@@ -11,10 +11,12 @@ from spark_job.expressions.rules import RowRules
 from spark_job.table.columns import (
     MEMBER_FIELD,
     SOURCE_COLUMN,
+    missing_columns,
     names_members,
     new_table_properties,
     nullable_schema,
     source_column,
+    with_stats_of,
 )
 from spark_job.table.configured_changes import configured_changes
 from spark_job.table.constraints import CONSTRAINT_PROPERTY
@@ -159,6 +161,8 @@ class TablePreparation:
         self.members |= has_members
         if added:
             self._engine.add_columns(added)
+        if properties := with_stats_of(table.properties, missing_columns(table, added)):
+            self._engine.set_properties(properties)
         if changes.widened:
             self._engine.widen_columns(changes.widened)
         if changes.constraints:

@@ -2,91 +2,13 @@
 ones."""
 
 import gzip
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable, Schema
 
-from blizzard.config.load import parse_config
-from blizzard.errors import PermanentError
-from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.local.engine import LocalEngine
-from spark_job.wiring import SourceJob, source_job
+from blizzard.errors import ConfigError, PermanentError
+from tests.contract.inferring_lake import Lake, drain, lake
 
-Events = list[dict[str, Any]]
-
-
-class Lake:
-    """A landing folder and a table; `events` is what the jobs logged."""
-
-    def __init__(self, folder: Path) -> None:
-        self.landing, self.table = folder / "landing", folder / "lake" / "t"
-        self.landing.mkdir(parents=True)
-        self.name = folder.name
-        self.events: Events = []
-        self.on_event: Callable[[str], None] = lambda event: None
-        self._engines: list[LocalEngine] = []
-
-    def land(self, name: str, *records: dict[str, Any]) -> None:
-        self.land_bytes(name, b"".join(json.dumps(record).encode() + b"\n" for record in records))
-
-    def land_bytes(self, name: str, data: bytes) -> None:
-        file = self.landing / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(data)
-
-    def job(self, source: str = "schema: infer", pipeline: str = "") -> SourceJob:
-        text = f"""
-            pipelines:
-              p_{self.name}:
-                table_uri: {self.table}
-                {pipeline}
-                sources: {{{self.name}: {{uri: {self.landing}, settle_delay_secs: 0, {source}}}}}
-        """
-        (found,) = parse_config(text, {}, folder="/").sources()
-        engine = LocalEngine(S3Settings(), dict, self._note, cores=1)
-        self._engines.append(engine)
-        return source_job(*found, engine=engine, s3=S3Settings(), log=self._note)
-
-    def run(self, source: str = "schema: infer", pipeline: str = "") -> None:
-        """A new process's worth: nothing is known but what is stored."""
-        drain(self.job(source, pipeline))
-
-    def _note(self, event: str, /, **fields: object) -> None:
-        self.events.append({"event": event, **fields})
-        self.on_event(event)
-
-    def named(self, event: str) -> Events:
-        return [one for one in self.events if one["event"] == event]
-
-    def columns(self) -> dict[str, str]:
-        schema: Schema = DeltaTable(self.table).schema()
-        return {field.name: str(field.type) for field in schema.fields if field.name != "_source"}
-
-    def rows(self, column: str = "id") -> list[Any]:
-        return sorted(DeltaTable(self.table).to_pyarrow_table().column(column).to_pylist(), key=str)
-
-    def letters(self) -> list[Path]:
-        return [*self.table.glob("_blizzard/*/dead_letters/*/records-*")]
-
-    def close(self) -> None:
-        for engine in self._engines:
-            engine.close()
-
-
-def drain(job: SourceJob) -> None:
-    job.sweep(late=True, record_if_empty=False)
-    job.ingest.drain()
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[Lake]:
-    found = Lake(tmp_path / "s")
-    yield found
-    found.close()
+__all__ = ["lake"]
 
 
 def test_the_first_batch_decides_and_the_log_says_what_it_chose(lake: Lake) -> None:
@@ -242,11 +164,14 @@ def test_columns_of_folders_are_none_of_the_records(lake: Lake) -> None:
 
 @pytest.mark.parametrize(
     ("column", "what"),
-    [("city", "has `city`, which none of the records has"), ("place", "whose type was inferred as STRUCT<x: BIGINT>")],
+    [
+        ("city", r"partition_by\[0\]: found 'city', which source s does not have; expected one of id, place;"),
+        ("place", "found 'place' of type struct<x:bigint>; a table is partitioned by simple values"),
+    ],
 )
 def test_a_table_that_cannot_be_partitioned_is_not_made(lake: Lake, column: str, what: str) -> None:
     lake.land("a.ndjson", {"id": 1, "place": {"x": 1}})
-    with pytest.raises(PermanentError, match=what):
+    with pytest.raises(ConfigError, match=what):
         lake.run(pipeline=f"partition_by: [{column}]")
     assert not lake.table.joinpath("_delta_log").exists()
 

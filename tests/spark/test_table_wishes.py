@@ -1,6 +1,7 @@
 """What a configuration wants of a new table: clustering, properties, comments, names of any characters. And tables that
 others made with features of their own."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from blizzard.errors import PermanentError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 
@@ -112,6 +114,76 @@ def test_a_type_is_widened_and_no_row_is_lost(lake: EngineLake) -> None:
         ("1", 1 << 40, "2024-01-28 01:02:03", 1 << 20, [1e300], "12345678.1234"),
     ]
     assert lake.run().commits == 0
+
+
+NESTED = "s STRUCT<a: INT>, l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>"
+NESTED_MORE = (
+    "s STRUCT<`b c`: STRUCT<d: DATE> COMMENT 'its', a: BIGINT>, l ARRAY<STRUCT<a: INT, b: INT>>, "
+    "m MAP<STRING, STRUCT<b: INT, a: INT>>"
+)
+
+
+@pytest.mark.parametrize("chosen", ["local", "spark", "mapped"])
+def test_fields_are_added_in_columns_that_the_table_has(lake: EngineLake, chosen: str) -> None:
+    """By both engines alike; a name that only column mapping takes, and another change of the same column, by Spark."""
+    lake.chosen = chosen if chosen != "mapped" else "auto"
+    more = NESTED_MORE if chosen == "mapped" else NESTED_MORE.replace("`b c`", "b").replace("BIGINT", "INT")
+    name = "b c" if chosen == "mapped" else "b"
+    few = {"s": {"a": 1}, "l": [{"a": 1}], "m": {"k": {"a": 1}}}
+    lake.settings = {"schema": f"id STRING, {NESTED}"}
+    lake.put("0.ndjson", {"id": "0", **few})
+    lake.run()
+    lake.settings = {"schema": f"id STRING, {more}"}
+    large = 1 << 40 if chosen == "mapped" else 2
+    full = {"s": {"a": large, name: {"d": "2026-11-21"}}, "l": [{"a": 2, "b": 3}], "m": {"k": {"a": 2, "b": 3}}}
+    lake.put("1.ndjson", {"id": "1", **full}, {"id": "2", **few})
+    lake.run()
+    found = sql(lake, f"SELECT to_json(struct(s, l, m)) AS j, CAST(s.`{name}`.d AS STRING) AS d FROM {{t}} ORDER BY id")
+    assert [json.loads(row["j"]) for row in found] == [few, full, few]
+    assert [row["d"] for row in found] == [None, "2026-11-21", None]
+    schema = lake.spark().read.format("delta").load(str(lake.table)).schema["s"].dataType
+    assert schema[name].metadata.get("comment") == "its"
+
+
+@pytest.mark.parametrize("configured", [False, True])
+def test_columns_that_come_later_get_statistics(lake: EngineLake, configured: bool) -> None:
+    """By Delta's own classes, as `tests/unit/test_schema_on_disk.py` has it for the local engine."""
+    lake.chosen = "spark"
+    lake.settings = {"schema": "id STRING"}
+    lake.put("0.ndjson", {"id": "0"})
+    lake.run()
+    lake.settings = {"schema": "id STRING, `it's` INT"} if configured else {"schema": "id STRING", "new_fields": "add"}
+    name = "it's" if configured else "x"
+    lake.put("1.ndjson", {"id": "1", name: 5})
+    lake.run()
+    (added,) = [action["add"] for action in lake.actions(lake.versions()[-1]) if "add" in action]
+    assert json.loads(added["stats"])["maxValues"][name] == 5
+    [detail] = sql(lake, "DESCRIBE DETAIL {t}")
+    names = detail["properties"]["delta.dataSkippingStatsColumns"].split(",")
+    assert {"`id`", f"`{name}`", "`_source`"} <= {*names}
+    assert names[-1] == "`_source`"
+
+
+def test_inferred_columns_are_clustered_derived_from_and_checked_by_spark(lake: EngineLake) -> None:
+    lake.chosen = "auto"
+    lake.settings = {"schema": "infer", "derive": {"twice": "n * 2", "day": "date(timestamp_seconds(n))"}}
+    lake.table_settings = {"cluster_by": ["day"], "constraints": {"small": "twice < 10"}}
+    lake.put("0.ndjson", {"id": "0", "n": 1}, {"id": "1", "n": 7})
+    lake.run()
+    lake.put("1.ndjson", {"id": "2", "n": 3})
+    lake.run()
+    assert [tuple(row) for row in sql(lake, "SELECT id, n, twice FROM {t} ORDER BY id")] == [("0", 1, 2), ("2", 3, 6)]
+    assert [letter["error"].partition(":")[0] for letter in lake.letters()] == ["constraint small (twice < 10)"]
+    assert sql(lake, "DESCRIBE DETAIL {t}")[0]["clusteringColumns"] == ["day"]
+
+
+def test_an_expression_that_spark_cannot_evaluate_over_inferred_columns_makes_no_table(lake: EngineLake) -> None:
+    lake.chosen = "auto"
+    lake.settings = {"schema": "infer", "derive": {"twice": "nn * 2"}}
+    lake.put("0.ndjson", {"id": "0", "n": 1})
+    with pytest.raises(PermanentError, match="nn"):
+        lake.run()
+    assert lake.versions() == []
 
 
 # -- tables that others made

@@ -42,7 +42,10 @@ WHEN_SOMETHING_BREAKS = {
     ("CreateSegments", "s3:GetObject"): "a refused write is looked at: it may be one's own, whose answer was lost",
 }
 """Statement and action that are used only after failures."""
-MORE = "settle_delay_secs: 0\n        on_overwrite: replace\n        limits: {max_tracked_files: 1}"
+MORE = """settle_delay_secs: 0
+        new_fields: add
+        on_overwrite: replace
+        limits: {max_tracked_files: 1}"""
 DATABASE = "analytics"
 RECORDS = 61
 """Enough run records that the dispatcher trims them."""
@@ -69,12 +72,14 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 
 
 def _a_life(world: StackWorld) -> None:
-    """Files by events and by a sweep, in several batches; an overwritten file; trimmed run records; a late sweep while
-    segments wait. Two runs, and a probe."""
+    """Files by events and by a sweep, in several batches; a new column; an overwritten file; trimmed run records; a
+    late sweep while segments wait. Two runs, and a probe."""
+    assert not world.stack.invoke("SweeperFunction", {"schedule": "sweep"}).error  # from then on it counts commits
     with world.runs_on_hold():
         world.drop("2026-01-01", 5)
+        world.drop_lines("date=2026-01-01/coupon.ndjson.gz", '{"id": "coupon", "n": 1, "coupon": "SPRING"}')
         (path,) = world.drop("2026-01-02", rows=1)
-        world.wait_for_pending(6)
+        world.wait_for_pending(7)
         world.until(world.queues_are_empty)
     assert world.wait_until_ingested().good
     _write_run_records(world)

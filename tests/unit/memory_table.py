@@ -131,6 +131,9 @@ class MemoryTable:
         self._calls("commit_at")
         return next((commit for commit in self._delta.commits if commit.version == version), None)
 
+    def takes_states(self) -> bool:
+        return True
+
     def checkpoints_at(self, version: int) -> bool:
         return version > 0 and version % 10 == 0
 

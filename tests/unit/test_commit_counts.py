@@ -4,11 +4,19 @@ from collections.abc import Callable
 
 import pytest
 
+from blizzard.log import silent
+from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipts
+from blizzard.state.schema_changes import ChangeRecords, FieldChange, SchemaChange
+from blizzard.state.unknown_fields import UnknownField, UnknownFields
 from blizzard.sweep import commit_counts
-from blizzard.sweep.commit_counts import CommitCounts
+from blizzard.sweep.commit_counts import CommitCounts, count_commits
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep
 from tests.unit.fakes import POISON, World
+
+IDENTITY = SourceIdentity("p", "s", "_blizzard/p_s")
 
 
 @pytest.fixture
@@ -100,3 +108,65 @@ def test_only_so_many_commits_are_read_at_a_time(world: World, monkeypatch: pyte
     assert swept(world).files == 2
     (logged,) = world.events_logged("commits_not_counted")
     assert (logged["first"], logged["last"]) == (1, 1)
+
+
+# -- the schema
+
+
+def record(world: World, sequence: int, previous: str | None, *paths: str) -> str:
+    changes = SchemaChange(tuple(FieldChange(path, "string", None, 1, "f") for path in paths))
+    records = ChangeRecords(world.state, IDENTITY.state_prefix, IDENTITY.source_id)
+    made = records.put(changes, sequence=sequence, attempt="x", after_version=0, previous=previous, now_ts=1.0)
+    return made.name
+
+
+def counted(world: World, checkpoint: Checkpoint, since: int) -> CommitCounts:
+    return count_commits(world.state, IDENTITY, checkpoint, since, silent)
+
+
+def test_unknown_fields_and_misfits_are_counted_by_their_records() -> None:
+    world = World()
+    previous = None
+    for sequence in range(3):
+        receipt = Receipts(world.state, IDENTITY.state_prefix).put(
+            sequence=sequence,
+            attempt="x",
+            previous=previous,
+            now_ts=1.0,
+            lines=(),
+            unknown_fields=UnknownFields((UnknownField("a", 5, "f"), UnknownField("b", 2, "f")), more=3),
+            misfits=UnknownFields((UnknownField("n", 1, "f"),)),
+        )
+        previous = receipt.name
+    checkpoint = Checkpoint("p", "s", 2, receipt=previous)
+    assert counted(world, checkpoint, 0) == CommitCounts(unknown_values=14, misfit_values=2)
+    assert counted(world, checkpoint, 2) == CommitCounts()
+
+
+def test_changes_of_the_schema_are_counted_once() -> None:
+    world = World()
+    old = record(world, 3, None, "a", "b")
+    newer = record(world, 5, old, "c")
+    newest = record(world, 7, newer, "d", "e.f")
+    checkpoint = Checkpoint("p", "s", 9, schema_change=newest)
+    assert [counted(world, checkpoint, since).schema_changes for since in (2, 3, 4, 5, 6, 7, 8)] == [
+        5,
+        3,
+        3,
+        2,
+        2,
+        0,
+        0,
+    ]
+
+
+def test_a_record_of_a_change_that_is_gone_or_damaged_does_not_stop_the_count() -> None:
+    world = World()
+    newest = record(world, 7, record(world, 5, None, "c"), "d")
+    folder = f"{IDENTITY.state_prefix}/schema_changes/"
+    checkpoint = Checkpoint("p", "s", 9, schema_change=newest)
+    world.state.put(f"{folder}{5:020d}-x.json", b"no JSON")
+    assert counted(world, checkpoint, 1).schema_changes == 1
+    world.state.delete([f"{folder}{newest}"])
+    assert counted(world, checkpoint, 1).schema_changes == 0
+    assert counted(world, Checkpoint("p", "s", 9, schema_change="odd"), -1).schema_changes == 0

@@ -95,8 +95,22 @@ def test_a_schema_may_be_inferred_unless_the_format_has_its_own() -> None:
     assert found.row_ddl == ""
     (extra,) = problems(source_lines("uri: s3://landing", "format: binary", "schema: infer"))
     assert "found a schema with `format: binary`" in extra
-    (named,) = problems(source_lines("uri: s3://landing", "schema: infer", "fields: {id: ID}"))
-    assert "s.fields: names columns, whose types `schema: infer` does not know" in named
+
+
+def test_what_depends_on_an_inferred_schema_is_checked_as_far_as_that_goes() -> None:
+    infers = ("uri: s3://landing", "schema: infer")
+    named = "fields: {id: ID}", "derive: {day: date(at), folder: _source.file}"
+    assert config(source_lines(*infers, *named, pipeline="    constraints: {positive: value >= 0}\n"))
+    (random,) = problems(source_lines(*infers, "derive: {a: rand()}"))
+    assert "derive.a: has rand(), which has another value each time" in random
+    (reserved,) = problems(source_lines(*infers, "derive: {_source: date(at)}"))
+    assert "column `_source` is reserved" in reserved
+    (twice,) = problems(source_lines(*infers, "partition_columns: {day: date}", "derive: {day: date(at)}"))
+    assert "derive.day: is a column of the record or its path already" in twice
+    (dots,) = problems(source_lines(*infers, "format: csv", "fields: {city: address.city}"))
+    assert "a field of CSV has no fields of its own" in dots
+    (changing,) = problems(source_lines(*infers, pipeline="    constraints: {a: b > now()}\n"))
+    assert "constraints.a: has now(), which has another value each time" in changing
 
 
 @pytest.mark.parametrize(

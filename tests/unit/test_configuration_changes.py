@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import date
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from blizzard.errors import BlizzardError, PermanentError, RecoveryError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import run
-from tests.unit.table_lake import lake, reasons, set_properties
+from tests.unit.table_lake import lake, newest, reasons, set_properties
 
 __all__ = ["lake"]
 
@@ -72,6 +73,73 @@ def test_a_wider_type_is_left_to_spark_before_anything_is_read(lake: EngineLake)
     begin(lake)
     lake.settings = {"schema": "id STRING, n BIGINT"}
     refused_before_reading(lake, "widening column n from int to bigint", NeedsSpark)
+
+
+NESTED = "s STRUCT<a: INT, t: STRUCT<x: INT>>, l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>"
+NESTED_MORE = (
+    "s STRUCT<b: STRING COMMENT 'new', a: INT, t: STRUCT<y: STRUCT<z: DATE NOT NULL>, x: INT>>, "
+    "l ARRAY<STRUCT<a: INT, b: INT>>, m MAP<STRING, STRUCT<b: INT, a: INT>>"
+)
+FEW = {"s": {"a": 1, "t": {"x": 2}}, "l": [{"a": 3}], "m": {"k": {"a": 4}}}
+MORE = {
+    "s": {"a": 5, "b": "five", "t": {"x": 6, "y": {"z": "2026-11-21"}}},
+    "l": [{"a": 7, "b": 8}],
+    "m": {"k": {"a": 9, "b": 10}},
+}
+
+
+def test_fields_that_are_added_at_any_depth_are_added_to_the_table(lake: EngineLake) -> None:
+    begin(lake, f"id STRING, {NESTED}", table_properties={})
+    lake.put("2.ndjson", {"id": "b", **FEW})
+    lake.run()
+    lake.settings = {"schema": f"id STRING, {NESTED_MORE}"}
+    lake.put("3.ndjson", {"id": "c", **MORE})
+    lake.run()
+    lake.put("4.ndjson", {"id": "d", **FEW})
+    lake.run()
+    rows = {row["id"]: {name: row[name] for name in "slm"} for row in lake.rows()}
+    nothing = {"s": None, "l": None, "m": None}
+    few = {
+        "s": {"a": 1, "t": {"x": 2, "y": None}, "b": None},
+        "l": [{"a": 3, "b": None}],
+        "m": [("k", {"a": 4, "b": None})],
+    }
+    assert rows == {
+        "a": nothing,
+        "b": few,
+        "c": {
+            "s": {"a": 5, "t": {"x": 6, "y": {"z": date(2026, 11, 21)}}, "b": "five"},
+            "l": [{"a": 7, "b": 8}],
+            "m": [("k", {"a": 9, "b": 10})],
+        },
+        "d": few,
+    }
+    assert '"nullable": false' not in newest(lake, "metaData")["schemaString"]
+    assert '"comment": "new"' in newest(lake, "metaData")["schemaString"].replace('":"', '": "')
+    assert sum("metaData" in action for version in lake.versions() for action in lake.actions(version)) == 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ("s STRUCT<t: STRUCT<x: INT>>", "column s: expected struct<t:struct<x:int>>"),
+        ("s STRUCT<a: INT, t: STRUCT<X: INT>>", "column s: expected"),
+        ("s STRUCT<a: DATE, t: STRUCT<x: INT>, b: INT>", "column s: expected"),
+        ("m MAP<STRING, STRUCT<b: INT>>", "column m: expected"),
+    ],
+)
+def test_a_field_that_is_taken_out_or_of_another_type_is_refused(lake: EngineLake, schema: str, text: str) -> None:
+    begin(lake, f"id STRING, {NESTED}")
+    lake.settings = {"schema": f"id STRING, {schema}"}
+    refused_before_reading(lake, text)
+
+
+def test_the_order_of_fields_does_not_matter(lake: EngineLake) -> None:
+    begin(lake, "id STRING, s STRUCT<a: INT, b: INT>")
+    lake.settings = {"schema": "id STRING, s STRUCT<b: INT, a: INT>"}
+    lake.put("2.ndjson", {"id": "b", "s": {"a": 1, "b": 2}})
+    lake.run()
+    assert [row["s"] for row in lake.rows()] == [None, {"a": 1, "b": 2}]
 
 
 @pytest.mark.parametrize("kind", ["STRING", "SMALLINT", "DATE", "FLOAT", "DECIMAL(9,0)", "STRUCT<a: INT>"])
@@ -190,6 +258,19 @@ def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytes
         "cluster_by: the table is not clustered: that happens only when a table is made",
     ]
     assert lake.versions() == [0]
+
+
+def test_validate_says_which_fields_are_added(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(lake, f"id STRING, {NESTED}")
+    lake.settings = {"schema": f"id STRING, {NESTED_MORE}"}
+    code, table = told(lake, capsys)
+    assert (code, table["refused"], table["notes"]) == (0, [], [])
+    assert table["changes"] == [
+        "adds field s.t.y struct<z:date>; rows that are there have null",
+        "adds field s.b string; rows that are there have null",
+        "adds field l.element.b int; rows that are there have null",
+        "adds field m.value.b int; rows that are there have null",
+    ]
 
 
 def test_validate_says_what_the_next_run_refuses(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:

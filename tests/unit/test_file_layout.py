@@ -26,12 +26,22 @@ from spark_job.table.columns import (
     missing_columns,
     new_table_properties,
     new_table_stats_columns,
+    with_stats_of,
 )
-from spark_job.table.file_layout import CHECKED_METADATA, HARMLESS_FEATURES, TableDescription, why_spark_must_write
+from spark_job.table.file_layout import (
+    CHECKED_METADATA,
+    HARMLESS_FEATURES,
+    STATS_PROPERTY,
+    TableDescription,
+    why_spark_must_write,
+)
+from spark_job.table.schema import columns_of
 
 ID = StructField("id", StringType(), nullable=False)
 N = StructField("n", LongType())
 WANTED = [ID, N, SOURCE_COLUMN]
+MANY = "".join(f"`c{number}`," for number in range(25))
+"""Names in the property for statistics; one more may follow."""
 
 
 def table(
@@ -227,3 +237,23 @@ def test_paths_are_escaped_as_delta_escapes_them(path: str, expected: str) -> No
 def test_a_snapshot_partition_holds_fifty_thousand_files() -> None:
     found = [snapshot_partitions(files) for files in (0, 1, 50_000, 50_001, 200_000, 10_000_000)]
     assert found == [1, 1, 1, 2, 4, 50]
+
+
+@pytest.mark.parametrize(
+    ("found", "added", "after"),
+    [
+        ("`id`,`_source`", "x INT", "`id`,`x`,`_source`"),
+        ("`_source`", "`a``b,` STRING, d DATE", "`a``b,`,`d`,`_source`"),
+        ("`id`,`_source`", "s STRUCT<a: INT>, l ARRAY<INT>, b BINARY, f BOOLEAN", None),
+        ("`id`,`_source`", "s STRUCT<a: INT>, x INT", "`id`,`x`,`_source`"),
+        (f"{MANY}`_source`", "x INT, y INT", f"{MANY}`x`,`_source`"),
+        (f"{MANY}`last`,`_source`", "x INT", None),
+        ("id,_source", "x INT", None),
+        ("`id`", "x INT", None),
+        ("`_source`,`id`", "x INT", None),
+        (None, "x INT", None),
+    ],
+)
+def test_the_statistics_of_a_table_with_new_columns(found: str | None, added: str, after: str | None) -> None:
+    properties = {} if found is None else {STATS_PROPERTY: found}
+    assert with_stats_of(properties, columns_of(added)) == ({} if after is None else {STATS_PROPERTY: after})

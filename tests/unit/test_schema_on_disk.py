@@ -67,6 +67,40 @@ def test_a_table_that_exists_gets_the_column_with_nulls_in_its_old_rows(lake: En
     assert [row["n"] for row in lake.rows()] == [None, {"k": 1}]
 
 
+def stats(lake: EngineLake) -> dict[str, Any]:
+    """Of the newest data file: the greatest values."""
+    (added,) = [action["add"] for action in lake.actions(lake.versions()[-1]) if "add" in action]
+    found = json.loads(added["stats"])["maxValues"]
+    return {name: value for name, value in found.items() if name != "_source"}
+
+
+@pytest.mark.parametrize("new_fields", ["add", "count"])
+def test_new_columns_get_statistics(lake: EngineLake, new_fields: str) -> None:
+    """Those that files bring, and those that a changed configuration has."""
+    lake.settings = {"schema": "id STRING", "new_fields": "count"}
+    lake.put("a.ndjson", {"id": "1"})
+    lake.run()
+    lake.settings = {"schema": "id STRING" if new_fields == "add" else "id STRING, x BIGINT, s STRUCT<y: INT>"}
+    lake.settings["new_fields"] = new_fields
+    lake.put("b.ndjson", {"id": "2", "x": 5, "s": {"y": 6}}, {"id": "3", "x": 7})
+    lake.run()
+    assert stats(lake) == {"id": "3", "x": 7}
+    lake.put("c.ndjson", {"id": "4", "x": 8})
+    lake.run()
+    assert stats(lake) == {"id": "4", "x": 8}
+
+
+def test_a_table_whose_statistics_somebody_else_has_chosen_keeps_them(lake: EngineLake) -> None:
+    lake.put("a.ndjson", {"id": "1"})
+    lake.run()
+    chosen = {"delta.dataSkippingStatsColumns": "id,_source.file"}
+    DeltaTable(str(lake.table)).alter.set_table_properties(chosen)
+    lake.put("b.ndjson", {"id": "2", "x": 5})
+    lake.run()
+    assert stats(lake) == {"id": "2"}
+    assert chosen.items() <= DeltaTable(str(lake.table)).metadata().configuration.items()
+
+
 def test_what_is_no_column_is_rescued(lake: EngineLake) -> None:
     lake.put("a.ndjson", {"id": "1", "x": 5, "d e": [6]})
     lake.run()

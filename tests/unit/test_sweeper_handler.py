@@ -18,6 +18,8 @@ from blizzard.errors import ConfigError
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.state.schema_changes import ChangeRecords, FieldChange, SchemaChange
+from blizzard.state.unknown_fields import UnknownField, UnknownFields
 from blizzard.storage.local import LocalStore
 from blizzard.sweep.reports import SweepReports, read_reports
 from functions.sweeper import handler as function
@@ -123,9 +125,33 @@ class TestHandler:
         (counts,) = [line for line in published if "RowsCommitted" in line]
         assert {name: counts[name] for name in names} == dict(zip(names, ([2.0], [7.0], [1.0], [2.0]), strict=True))
         assert counts["service"] == "sweeper"
+        assert not [line for line in published if "UnknownValues" in line or "SchemaChanges" in line]
         assert read_reports(state, identity).counted == 0
         deployed.invoke(sample())
         assert "RowsCommitted" not in capsys.readouterr().out
+
+    def test_what_was_not_as_the_schema_says_is_published_if_there_was_anything(
+        self, deployed: Deployed, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        identity = SourceIdentity("events", "landing", "_blizzard/events_landing")
+        state = LocalStore(deployed.lake, may_be_missing=True)
+        fields = UnknownFields((UnknownField("a", 5, "f"), UnknownField("b", 2, "f")))
+        receipt = Receipts(state, identity.state_prefix).put(
+            sequence=0, attempt="x", previous=None, now_ts=1.0, lines=(), unknown_fields=fields
+        )
+        change = SchemaChange((FieldChange("c", "string", None, 1, "f"),))
+        records = ChangeRecords(state, identity.state_prefix, identity.source_id)
+        record = records.put(change, sequence=0, attempt="x", after_version=0, previous=None, now_ts=1.0)
+        state.put(identity.report_key, SweepReports(counted=-1).to_json().encode())
+        checkpoint = Checkpoint("events", "landing", 0, receipt=receipt.name, schema_change=record.name)
+        state.put(identity.copy_key, encode(checkpoint).encode())
+        deployed.invoke(sample())
+        published = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        (counts,) = [line for line in published if "UnknownValues" in line]
+        assert (counts["UnknownValues"], counts["SchemaChanges"], "MisfitValues" in counts) == ([7.0], [1.0], False)
+        assert counts["service"] == "sweeper"
+        deployed.invoke(sample())
+        assert "UnknownValues" not in capsys.readouterr().out
 
     @pytest.mark.parametrize("event", [{}, {"schedule": "dispatch"}, {"Records": []}])
     def test_another_event_is_refused(self, deployed: Deployed, event: Any) -> None:

@@ -1,11 +1,14 @@
 """What a table requires of its rows: a record that violates it is a dead letter, and the batch goes on."""
 
+from dataclasses import replace
+
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import LongType, StructField, StructType
 
 from blizzard.errors import PermanentError
 from spark_job.engines.local.schema_commit import schema_actions
+from spark_job.engines.local.transaction import describe
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.columns import SOURCE_COLUMN
 from spark_job.table.file_layout import TableDescription
@@ -145,7 +148,8 @@ def test_a_protocol_that_names_its_features_still_has_constraints(lake: EngineLa
     lake.put("1.ndjson", {"id": "a", "n": 1})
     lake.run()
     schema = columns_of("id STRING, n BIGINT, t TIMESTAMP_NTZ")
-    actions = schema_actions(DeltaTable(str(lake.table)), schema, 0, "app", 1, "")
+    table = DeltaTable(str(lake.table))
+    actions = schema_actions(table, replace(describe(table), schema=schema), 0, "app", 1, "")
     [protocol] = [action["protocol"] for action in actions if "protocol" in action]
     assert "checkConstraints" in protocol["writerFeatures"]
 

@@ -6,9 +6,9 @@ from typing import Any
 from uuid import uuid4
 
 from deltalake import DeltaTable
-from pyspark.sql.types import StructType
 
 from blizzard.state.delta_protocol import WITH_FEATURES
+from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import has_ntz
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
@@ -30,15 +30,16 @@ def protocol_with_ntz(more: Sequence[str]) -> dict[str, Any]:
 
 
 def schema_actions(
-    table: DeltaTable, schema: StructType, now_ms: int, app_id: str, sequence: int, user_metadata: str
+    table: DeltaTable, after: TableDescription, now_ms: int, app_id: str, sequence: int, user_metadata: str
 ) -> Sequence[Action]:
-    return [*_actions(table, schema, now_ms, app_id, sequence, user_metadata)]
+    """`after`: the table with its new columns and properties."""
+    return [*_actions(table, after, now_ms, app_id, sequence, user_metadata)]
 
 
 def _actions(
-    table: DeltaTable, schema: StructType, now_ms: int, app_id: str, sequence: int, user_metadata: str
+    table: DeltaTable, after: TableDescription, now_ms: int, app_id: str, sequence: int, user_metadata: str
 ) -> Iterator[Action]:
-    metadata = table.metadata()
+    metadata, schema = table.metadata(), after.schema
     yield {
         "commitInfo": {
             "timestamp": now_ms,
@@ -58,7 +59,7 @@ def _actions(
             "format": {"provider": "parquet", "options": {}},
             "schemaString": schema.json(),
             "partitionColumns": list(metadata.partition_columns),
-            "configuration": dict(metadata.configuration),
+            "configuration": dict(after.properties),
             "createdTime": metadata.created_time,
         }
     }

@@ -78,6 +78,13 @@ class LocalTable:
             table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)
             self._opened.committed(before)
 
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        table = self._opened.newest()
+        if table is not None:
+            before = table.version()
+            table.alter.set_table_properties(dict(properties), post_commithook_properties=NO_HOOKS)
+            self._opened.committed(before)
+
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         """deltalake neither changes types nor commits to tables whose types have changed."""
         raise NeedsSpark(f"widening column {widened[0].text} in table {self._uri}")

@@ -67,6 +67,7 @@ class AppendTransaction:
         self._clock = clock
         self._schema: StructType | None = None
         self._txns: dict[str, int] = {}
+        self._properties: Mapping[str, str] = {}
 
     @property
     def version(self) -> int:
@@ -74,7 +75,9 @@ class AppendTransaction:
 
     def description(self) -> TableDescription:
         found = describe(self._table)
-        return found if self._schema is None else replace(found, schema=self._schema)
+        if self._schema is None:
+            return found
+        return replace(found, schema=self._schema, properties={**found.properties, **self._properties})
 
     def stats_columns(self) -> Sequence[str]:
         return stats_columns(self.description())
@@ -90,14 +93,14 @@ class AppendTransaction:
     def create_table(self, table: NewTable) -> None:
         raise LostRace(f"the table exists already, at version {self.version}")
 
-    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+    def change_schema(self, schema: StructType, *, widens: bool, properties: Mapping[str, str]) -> None:
         if widens:
             raise NeedsSpark("widening a column")
-        self._schema = schema
+        self._schema, self._properties = schema, properties
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
         if self._schema is not None:
-            return self._commit_schema(self._schema, app_id, sequence, user_metadata)
+            return self._commit_schema(app_id, sequence, user_metadata)
         before, now_ms = self.version, time.time_ns() // 1_000_000
         txns = {app_id: sequence, **self._txns}.items()
         properties = CommitProperties(
@@ -122,10 +125,10 @@ class AppendTransaction:
         self._write_checkpoint(before)
         return self.version
 
-    def _commit_schema(self, schema: StructType, app_id: str, sequence: int, user_metadata: str) -> int:
+    def _commit_schema(self, app_id: str, sequence: int, user_metadata: str) -> int:
         """The version after the one that was read, or none: deltalake's own change of columns carries no Txn."""
-        before = self.version
-        actions = schema_actions(self._table, schema, round(self._clock() * 1000), app_id, sequence, user_metadata)
+        before, now_ms = self.version, round(self._clock() * 1000)
+        actions = schema_actions(self._table, self.description(), now_ms, app_id, sequence, user_metadata)
         try:
             self._store.create(commit_key(before + 1), encoded(actions))
         except AlreadyExists as error:
@@ -190,7 +193,7 @@ class FirstCommit:
             raise NeedsSpark(f"making table {self._uri} {reason}")
         self._new = table
 
-    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+    def change_schema(self, schema: StructType, *, widens: bool, properties: Mapping[str, str]) -> None:
         raise LostRace(f"there is no table {self._uri} any more")
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:

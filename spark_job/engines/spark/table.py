@@ -73,14 +73,17 @@ class SparkTable:
         if added:
             self._session().sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
 
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
+        self._session().sql(f"ALTER TABLE delta.`{self._uri}` SET TBLPROPERTIES ({listed})")
+
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         table, found = f"delta.`{self._uri}`", self.start().description()
         wanted = {} if found.properties.get(WIDENING_PROPERTY, "").lower() == "true" else {WIDENING_PROPERTY: "true"}
         if any(isinstance(one.after, TimestampNTZType) for one in widened) and NTZ not in found.writer_features:
             wanted[f"delta.feature.{NTZ}"] = "supported"
         if wanted:
-            properties = ", ".join(f"'{name}' = '{value}'" for name, value in wanted.items())
-            self._session().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({properties})")
+            self.set_properties(wanted)
         for one in widened:
             path = ".".join(map(quoted, one.path))
             self._session().sql(f"ALTER TABLE {table} ALTER COLUMN {path} TYPE {type_sql(one.after)}")

@@ -156,12 +156,12 @@ class Transaction:
         except SPARK_ERRORS as error:
             raise translate_commit_error(error) from error
 
-    def change_schema(self, schema: StructType, *, widens: bool) -> None:
+    def change_schema(self, schema: StructType, *, widens: bool, properties: Mapping[str, str]) -> None:
         """Delta upgrades the table's protocol by itself where a property or a type asks for it."""
         metadata = json.loads(str(self._java.metadata().json()))["metaData"]
         before = StructType.fromJson(json.loads(metadata["schemaString"]))
         metadata["schemaString"] = with_type_changes(before, schema).json()
-        asked = {WIDENING_PROPERTY: "true"} if widens else {}
+        asked = {**properties, **({WIDENING_PROPERTY: "true"} if widens else {})}
         asked |= NTZ_SUPPORTED if has_ntz(schema) and not has_ntz(before) else {}
         metadata["configuration"] = {**metadata.get("configuration", {}), **asked}
         self._java.updateMetadata(self._action("metaData", metadata), False)

@@ -1,0 +1,198 @@
+"""Records of XML that are not as the schema says: what no column is for, and what does not fit, is taken out of the
+element, so that the rest of it can be read."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from lxml import etree
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from blizzard.config.ddl import Type
+from blizzard.config.schema_rules import SchemaRules
+from blizzard.infer.text import names_codes
+from blizzard.infer.types import STRING, VOID
+from blizzard.infer.values import type_of
+from spark_job.formats.odd_data import OddRecord, OddValue
+from spark_job.formats.xml.elements import BLANKS, VALUE, Fields, Misfit, Reading, RecordElements, own_text
+from spark_job.formats.xml.respelled import respell
+from spark_job.formats.xml.rows import tag_of
+
+
+class OddElements:
+    """Reads records of one schema by these rules. `text_type`: of a text. Not shared by threads."""
+
+    def __init__(
+        self, schema: StructType, rules: SchemaRules, *, ignore_namespace: bool, text_type: Callable[[str], Type]
+    ) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._names = Reading(ignore_namespace)
+        self._read = RecordElements(schema, ignore_namespace=ignore_namespace)
+        self._text_type = text_type if rules.tells_field_kinds or rules.tells_misfit_kinds else None
+
+    @property
+    def unknown(self) -> set[str]:
+        """Attributes and elements of the last record that no column is for, and that the rules leave in it."""
+        return self._read.unknown
+
+    def values(self, element: "etree._Element", text: bytes) -> tuple[dict[str, Any], OddRecord]:
+        """By column, and what was taken out. Changes the element. `text`: the record. Raises Misfit."""
+        odd = OddRecord(text=text)
+        if self._rules.ignores_case:
+            respell(element, self._schema, self._names)
+        if self._rules.looks_at_fields:
+            odd.unknown = [self.odd_value(*one) for one in self._unknown(element, self._schema, "", "")]
+        while True:
+            try:
+                return self._read.values(element), odd
+            except Misfit as misfit:
+                path = nearest_nullable(self._schema, misfit.fields) if self._rules.rescues_misfits else None
+                values = [] if path is None else self._taken_out(element, path)
+                if path is None or not values:
+                    raise
+                name, is_one = ".".join(path), len(values) == 1 and not _is_array(self._schema, path)
+                odd.misfits.append(self.odd_value(name, name, values[0] if is_one else values))
+
+    def odd_value(self, name: str, place: str, value: Any) -> OddValue:
+        if self._text_type is None:
+            return OddValue(name, place, value)
+        if isinstance(value, str) and names_codes(name.rpartition(".")[2]):
+            return OddValue(name, place, value, STRING)
+        return OddValue(name, place, value, type_of(value, text=self._type_of_text))
+
+    def _type_of_text(self, text: str) -> Type:
+        assert self._text_type is not None
+        return self._text_type(text) if text else VOID
+
+    # -- what no column is for
+
+    def _unknown(
+        self, element: "etree._Element", schema: StructType, name: str, place: str
+    ) -> Iterator[tuple[str, str, Any]]:
+        """Names, places and values, which are taken out. An element without anything in it has no value."""
+        for attribute, value in self._attributes(element):
+            if attribute not in schema.names:
+                self._remove_attribute(element, attribute)
+                if value:
+                    yield name + attribute, place + attribute, value
+        for key, children in self._children(element).items():
+            if key in schema.names:
+                yield from self._unknown_inside(children, schema[key].dataType, name + key, place + key)
+                continue
+            values = [value for child in children if (value := self._json(child)) != ""]
+            for child in children:
+                _remove(child)
+            if values:
+                yield name + key, place + key, values[0] if len(children) == 1 else values
+        if VALUE not in schema.names and (text := _without_text(element)):
+            yield name + VALUE, place + VALUE, text
+
+    def _unknown_inside(
+        self, some: Sequence["etree._Element"], data_type: DataType, name: str, place: str
+    ) -> Iterator[tuple[str, str, Any]]:
+        """Of elements of one name, of which several fit nothing but an array: then they stay as they are."""
+        if len(some) > 1 and not isinstance(data_type, ArrayType):
+            return
+        for at, element in enumerate(some):
+            match data_type:
+                case StructType():
+                    yield from self._unknown(element, data_type, f"{name}.", f"{place}.")
+                case ArrayType():
+                    yield from self._unknown_inside([element], data_type.elementType, f"{name}[]", f"{place}[{at}]")
+                case MapType():
+                    for key, children in self._children(element).items():
+                        inside = f"{name}{{}}", f"{place}{{{key}}}"
+                        yield from self._unknown_inside(children, data_type.valueType, *inside)
+                    if text := _without_text(element):
+                        yield f"{name}.{VALUE}", f"{place}.{VALUE}", text
+                case _:
+                    for attribute, value in self._attributes(element):
+                        self._remove_attribute(element, attribute)
+                        if value:
+                            yield f"{name}.{attribute}", f"{place}.{attribute}", value
+
+    # -- what does not fit
+
+    def _taken_out(self, record: "etree._Element", path: Fields) -> list[Any]:
+        """The values at this path of structs, which are taken out."""
+        *above, name = path
+        holders = [record]
+        for inner in above:
+            holders = [child for holder in holders for child in self._children(holder).get(inner, ())]
+        values = list[Any]()
+        for holder in holders:
+            values += [value for attribute, value in self._attributes(holder) if attribute == name]
+            self._remove_attribute(holder, name)
+            for child in self._children(holder).get(name, ()):
+                values.append(self._json(child))
+                _remove(child)
+            if name == VALUE and (text := _without_text(holder)):
+                values.append(text)
+        return values
+
+    # -- elements
+
+    def _attributes(self, element: "etree._Element") -> list[tuple[str, str]]:
+        return [(self._names.attribute_name(element, raw), value.strip(BLANKS)) for raw, value in element.items()]
+
+    def _remove_attribute(self, element: "etree._Element", attribute: str) -> None:
+        for raw in map(str, element.keys()):
+            if self._names.attribute_name(element, raw) == attribute:
+                del element.attrib[raw]
+
+    def _children(self, element: "etree._Element") -> dict[str, list["etree._Element"]]:
+        found = dict[str, list["etree._Element"]]()
+        for child in element:
+            found.setdefault(tag_of(child, ignore_namespace=self._names.ignore_namespace), []).append(child)
+        return found
+
+    def _json(self, element: "etree._Element") -> Any:
+        """Its text, or an object of its attributes, elements and text, named as columns are."""
+        members: dict[str, Any] = dict(self._attributes(element))
+        for key, children in self._children(element).items():
+            values = [self._json(child) for child in children]
+            members[key] = values[0] if len(values) == 1 else values
+        text = own_text(element, has_tails=True)
+        if not members:
+            return text
+        return members | ({VALUE: text} if text else {})
+
+
+def nearest_nullable(schema: StructType, path: Fields) -> Fields | None:
+    """The field at this path, or the nearest around it, that may be null and is in no array or map; None: none may."""
+    around: DataType = schema
+    found = None
+    for at, name in enumerate(path):
+        if not isinstance(around, StructType):
+            break
+        found = path[: at + 1] if around[name].nullable else found
+        around = around[name].dataType
+    return found
+
+
+def _is_array(schema: StructType, path: Fields) -> bool:
+    found: Any = schema
+    for name in path:
+        found = found[name].dataType
+    return isinstance(found, ArrayType)
+
+
+def _remove(element: "etree._Element") -> None:
+    """The text behind it stays."""
+    parent, before, tail = element.getparent(), element.getprevious(), element.tail
+    assert parent is not None
+    if tail and before is not None:
+        before.tail = (before.tail or "") + tail
+    elif tail:
+        parent.text = (parent.text or "") + tail
+    parent.remove(element)
+
+
+def _without_text(element: "etree._Element") -> str:
+    """Its own text, which is taken out."""
+    text = own_text(element, has_tails=True)
+    if text:
+        element.text = None
+        for child in element:
+            child.tail = None
+    return text

@@ -1,0 +1,68 @@
+"""What `tests/unit/test_odd_tables.py` leaves to Spark: columns that are widened, of each format, and values that only
+its parser puts into a column."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.spark.engine_lake import EngineLake
+from tests.unit.odd_lands import FORMATS, OF_JSON_BY_SPARK, WIDE
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLake]:
+    made = EngineLake(tmp_path, spark, chosen="auto")
+    yield made
+    made.close()
+
+
+def land(lake: EngineLake, name: str, stored: bytes, schema: str, **rules: str) -> tuple[dict[str, str], list[Any]]:
+    """Types and rows of the table."""
+    lake.settings = {"format": name, "schema": schema, **FORMATS[name].settings, **rules}
+    lake.put_bytes(f"a.{name}", stored)
+    lake.run()
+    found = lake.spark().read.format("delta").load(str(lake.table)).drop("_source").orderBy("id")
+    types = {field.name: field.dataType.simpleString() for field in found.schema}
+    return types, [row.asDict(recursive=True) for row in found.collect()]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_columns_are_widened_for_values_that_do_not_fit_and_other_values_are_rescued(
+    lake: EngineLake, name: str
+) -> None:
+    wide = {f"v{at}": one for at, one in enumerate(WIDE[name])}
+    stored = FORMATS[name].write({column: one.written for column, one in wide.items()})
+    schema = ", ".join(["id INT", *(f"{column} {one.kind}" for column, one in wide.items())])
+    types, (first, second) = land(lake, name, stored, schema, misfits="widen")
+    kept = {column: one.widened or one.kind.lower() for column, one in wide.items()}
+    assert types == {"id": "int", **kept, "_rescued": "string"}
+    values = {column: None if one.widened is None else one.value for column, one in wide.items()}
+    rescued = {column: one.rescued for column, one in wide.items() if one.widened is None}
+    assert json.loads(first.pop("_rescued")) == rescued
+    assert first == {"id": 1, **values}
+    assert second == {"id": 2, "_rescued": None, **dict.fromkeys(wide)}
+
+
+@pytest.mark.parametrize("name", ["ndjson", "json"])
+def test_values_that_only_spark_reads_become_columns(lake: EngineLake, name: str) -> None:
+    stored = FORMATS[name].file(OF_JSON_BY_SPARK)
+    types, (first, second) = land(lake, name, stored, "id INT", new_fields="add")
+    kinds = {"big": "decimal(19,0)", "mixed": "array<string>", "empty": "string"}
+    assert types == {"id": "int", **kinds, "_rescued": "string"}
+    nothing = {"_rescued": None, **dict.fromkeys(kinds)}
+    assert first == {"id": 1, **nothing, **{field: one.value for field, one in OF_JSON_BY_SPARK.items()}}
+    assert second == {"id": 2, **nothing}
+
+
+@pytest.mark.parametrize("name", ["ndjson", "json"])
+def test_values_of_which_only_spark_can_tell_are_refused(lake: EngineLake, name: str) -> None:
+    for one in (one for one in WIDE[name] if one.needs_spark):
+        _, rows = land(lake, name, FORMATS[name].write({"v": one.written}), f"id INT, v {one.kind}")
+        assert rows == [{"id": 2, "v": None}]
+        lake.table.rename(lake.folder / f"done-{one.kind}")
