@@ -25,12 +25,10 @@ from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, joined
+from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import CountDistinct, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
 from blizzard.audit.tally import Tally
-from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.receipts import Receipts
-from blizzard.sweep.reports import SweepReports, read_reports
 from blizzard.sweep.rules import MANY_FOLDERS
 from blizzard.table.active_files import ActiveFiles, active_files
 
@@ -223,22 +221,3 @@ def _portable(checkpoint: Checkpoint) -> Checkpoint:
 
 def _named(fields: Sequence[str], found: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(fields, each, strict=False)) for each in sorted(found, key=itemgetter(0))]
-
-
-def read_reports_of(source: AuditedSource) -> SweepReports:
-    try:
-        return read_reports(source.state, source.identity)
-    except BucketMissing:
-        return SweepReports()
-
-
-def first_swept_ts(source: AuditedSource, reports: SweepReports) -> float | None:
-    """When the source's first sweep began, or the first commit that can be found. None: nothing tells."""
-    known = [reports.watched_since_ts] if reports.watched_since_ts is not None else []
-    receipts = Receipts(source.state, source.identity.state_prefix)
-    try:
-        first = next(receipts.names(0, 0), None)
-        info = None if first is None else source.state.head(f"{source.identity.state_prefix}/receipts/{first}")
-    except BucketMissing:
-        info = None
-    return min([*known, *([info.modified_ts] if info is not None else [])], default=None)

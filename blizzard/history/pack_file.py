@@ -38,6 +38,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),
     str | None: pa.string(),
     int: pa.int64(),
+    int | None: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
 }
@@ -50,7 +51,10 @@ _OF_A_COMMIT = {
     "committed_ts": pa.float64(),
 }
 SCHEMA = pa.schema({**_OF_A_LINE, **_OF_A_COMMIT})
-_REPEATED = [*(name for name, kind in get_type_hints(ReceiptLine).items() if kind == str | None), *_OF_A_COMMIT]
+_REPEATED = [
+    *(name for name, kind in get_type_hints(ReceiptLine).items() if kind in (str | None, int | None)),
+    *_OF_A_COMMIT,
+]
 """Columns of few different values. A dictionary makes the others larger."""
 
 
