@@ -17,6 +17,7 @@ from blizzard.audit.announced import Announced, read_announced
 from blizzard.audit.checks import judge_suspects, look_again
 from blizzard.audit.compare import ComparePlan, CompareRange, readable_ledger
 from blizzard.audit.gaps import Pieces, fill_gaps
+from blizzard.audit.letters import judge_doubled
 from blizzard.audit.listing import ListingPlan, ListRanges
 from blizzard.audit.ranges import RANGE_FILES, Ranges, numbers_of, ranges_of
 from blizzard.audit.reach import Fate
@@ -36,12 +37,15 @@ NAMED: Mapping[str, Sequence[str]] = {
     "missing": ("path", "size", "etag", "modified_ts"),
     "doubled": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
     "changed": ("path", "etag", "etag_committed", "sequence"),
+    "other_content": ("path", "etag", "etag_committed", "rows_found"),
     "rows_deleted": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
     "rows_added": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
+    "letters_lost": ("path", "etag", "letters_expected", "letters_found"),
+    "letters_doubled": ("path", "etag", "letters_expected", "letters_found"),
     "announced_absent": ("path",),
 }
 """The lists of names in the answer, with their fields."""
-BAD = ("missing", "doubled", "changed", "rows_added")
+BAD = ("missing", "doubled", "changed", "other_content", "rows_added")
 
 
 class Processes(Protocol):
@@ -94,9 +98,10 @@ class Audit:
         self.snapshot = read_snapshot(self.source)
         pieces = self._compare(listed, announced, before.sequence)
         look_again(self.tally, self.source, sequence_before=before.sequence)
+        judge_doubled(self.source, self.tally)
         self._notices += notices.manifest_notices(announced, self.tally)
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
-        self._notices += notices.row_notices(self.tally, self.active.problem)
+        self._notices += notices.file_notices(self.tally, self.active.problem)
         self._notices += notices.receipt_notices(self.source, self.tally)
 
     def report(self, sample: SampleAudit | None = None, repaired: int | None = None) -> AuditReport:
