@@ -41,10 +41,11 @@ class CommitOfFile(NamedTuple):
 @dataclass(slots=True)
 class CommitFinder:
     """Finds commits that no pack has by bisecting the log, since versions grow with a source's sequences. Commits older
-    than the log's JSON files are not found."""
+    than the log's JSON files are not found. `unreadable`: what is wrong with packs, as keys."""
 
     source: AuditedSource
     checkpoint: Checkpoint
+    unreadable: dict[str, None] = field(init=False, default_factory=dict)
     _versions: list[int] = field(init=False, default_factory=list)
     _commits: dict[int, Commit | None] = field(init=False, default_factory=dict)
     _receipts: dict[int, Receipt] = field(init=False, default_factory=dict)
@@ -64,7 +65,9 @@ class CommitFinder:
     def find(self, keys: Iterable[FileInCommit]) -> dict[FileInCommit, CommitOfFile]:
         """What is known of these commits of files."""
         wanted = {*keys}
-        rows = history_of(self.source.state, self.source.identity, self.checkpoint).find(wanted)
+        history = history_of(self.source.state, self.source.identity, self.checkpoint)
+        rows = history.find(wanted)
+        self.unreadable.update(dict.fromkeys(history.unreadable))
         unpacked = {sequence for path, sequence in wanted if (path, sequence) not in rows}
         unknown = unpacked | {row.sequence for row in rows.values() if row.table_version is None}
         found: dict[int, Commit | None] = {}

@@ -92,9 +92,11 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> l
     if asked.globs and not wanted:
         return []
     lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
-    return CommitFinder(source, lives.snapshot.checkpoint).complete(
-        islice(_kept(lives, asked, show), asked.limit or None)
-    )
+    finder = CommitFinder(source, lives.snapshot.checkpoint)
+    found = finder.complete(islice(_kept(lives, asked, show), asked.limit or None))
+    for problem in finder.unreadable:
+        typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
+    return found
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:

@@ -128,6 +128,12 @@ class Pack:
             self._starts = [*map(_start, groups), ref.footer_at]
             self._ranges = [*map(_range_of_paths, groups)]
 
+    def check(self) -> None:
+        """Reads all of it. Raises UnreadableState if a part is damaged."""
+        for number, digest in enumerate(self._digests):
+            with self._naming_the_pack():
+                self._check(self._starts[number], self._starts[number + 1], digest)
+
     def find(self, wanted: Iterable[tuple[str, int]]) -> Iterator[PackedLine]:
         """What these commits say of these files (path and sequence), as far as it is in the pack."""
         pairs = {*wanted}
