@@ -225,10 +225,13 @@ class Comparison:
         for etag, some in contents.items():
             expected = expected_rows(entry, some) if etag == entry.etag else None
             self._judge(entry.path, etag, expected, some)
-            if etag != entry.etag:  # no rule leaves rows of a content that was overwritten
-                rows_found = sum(item.rows for item in some)
-                self.tally.name("other_content", [entry.path, etag, entry.etag, rows_found])
+            if etag != entry.etag:
+                self._name_other_content(entry, etag, some)
         return sum(item.rows for item in contents[entry.etag])
+
+    def _name_other_content(self, entry: LedgerEntry, etag: str, runs: list[FileRun]) -> None:
+        """No rule leaves rows of a content that was overwritten."""
+        self.tally.name("other_content", [entry.path, etag, entry.etag, sum(item.rows for item in runs)])
 
     def _judge(self, path: str, etag: str, expected: int | None, runs: list[FileRun]) -> None:
         total = sum(item.rows for item in runs)
