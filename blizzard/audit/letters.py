@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.tally import Tally
 from blizzard.ledger.entry import FileState, LedgerEntry
-from blizzard.state.dead_letters import RECORDS_PER_OBJECT, DeadLetters
+from blizzard.state.dead_letters import FILE_LETTER, RECORDS_PER_OBJECT, DeadLetters
 from blizzard.state.settled_letters import SettledLetters
 from blizzard.storage.parallel_calls import ParallelCalls
 
-PARALLEL_FILES = 8
+PARALLEL_FILES = 16
 """Of each an object of letters is in memory, of 8 MB at most. Files with more letters are looked at one by one."""
 LOST, DOUBLED = "letters_lost", "letters_doubled"
 SUSPECTS = "letters_suspects"
@@ -62,6 +62,9 @@ class Found:
 
 
 def _look(letters: DeadLetters, entry: LedgerEntry, found: list[tuple[LedgerEntry, Found]]) -> None:
+    if not entry.rejected and _is_as_written(letters, entry):
+        found.append((entry, Found(0, of_file=True, is_doubled=False)))
+        return
     rows, of_file = array("q"), 0
     for letter in _stored(letters, entry.path, entry.etag):
         row = letter.get("row")
@@ -71,6 +74,11 @@ def _look(letters: DeadLetters, entry: LedgerEntry, found: list[tuple[LedgerEntr
             of_file += 1
     records = pc.count_distinct(pa.array(rows, pa.int64())).as_py()
     found.append((entry, Found(records, of_file > 0, records < len(rows) or of_file > 1)))
+
+
+def _is_as_written(letters: DeadLetters, entry: LedgerEntry) -> bool:
+    """Whether the file has one letter as a whole, by the listing alone."""
+    return [(name, size > 0) for name, size in letters.objects(entry.path, entry.etag)] == [(FILE_LETTER, True)]
 
 
 def _stored(letters: DeadLetters, path: str, etag: str) -> Iterable[Mapping[str, Any]]:
