@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -65,6 +66,7 @@ class Day:
     today: str
     doubled: str = ""
     deleted: str = ""
+    mixed: str = ""
     dirty: str = ""
     torn: str = ""
     lost: str = ""
@@ -75,7 +77,7 @@ class Day:
         self.dirty, self.torn = f"date={self.today}/dirty.ndjson.gz", f"date={self.today}/torn.ndjson.gz"
         self.world.drop_lines(self.dirty, '{"id":"a","n":1}', '{"n":2}', '{"id":"c","n":3}', '{"n":4}')
         self.world.drop_lines(self.torn, '{"id":"z","n":1}', cut_bytes=4)
-        self.doubled, self.deleted, _ = self.world.drop(self.today, 3)
+        self.doubled, self.deleted, self.mixed = self.world.drop(self.today, 3)
         self.world.stack.fire("SweepScheduled")
         assert self.world.wait_until_ingested().good
         self.world.drop(self.today, 2)
@@ -87,6 +89,9 @@ class Day:
         self.table().delete(f"id = '{self.deleted}-1'")
         again = rows.filter(pc.equal(pc.struct_field(rows["_source"], "file"), self.doubled))
         write_deltalake(self.table(), again, mode="append")
+        old = next(row for row in rows.to_pylist() if row["_source"]["file"] == self.mixed)
+        old["_source"]["etag"] = "of before"
+        write_deltalake(self.table(), pa.Table.from_pylist([old], rows.schema), mode="append")
         self.delete("receipts/", newest_only=True)
         self.delete("dead_letters/", part="torn")
         s3 = self.world.stack.client("s3")
@@ -139,8 +144,9 @@ def test_a_bad_day_is_found_understood_and_repaired(day: Day, tmp_path: Path) ->
     (rebuilt,) = operator.ask("rebuild", "--yes")["sources"]
     assert (rebuilt["verdict"], [each["kind"] for each in rebuilt["problems"]]) == ("rebuilt", ["ledger_incomplete"])
     repair_the_record(day, operator, tmp_path / "repaired.ndjson")
-    (replaced,) = operator.ask("replace", "--path", day.doubled, "--path", day.deleted)
-    assert (replaced["counts"]["done"], replaced["rows"]) == (2, 4)
+    harmed = [word for path in (day.doubled, day.deleted, day.mixed) for word in ("--path", path)]
+    (replaced,) = operator.ask("replace", *harmed)
+    assert (replaced["counts"]["done"], replaced["rows"]) == (3, 6)
     assert operator.audit("--repair", code=1)["repaired"] == 2
     stack.fire("SweepScheduled")
     stack.fire("DispatchScheduled")
@@ -164,9 +170,10 @@ def is_found_and_understood(day: Day, operator: Operator, before: dict[str, str]
     assert [each["path"] for each in report["names"]["missing"]] == [day.lost]
     assert [each["path"] for each in report["names"]["doubled"]] == [day.doubled]
     assert [each["path"] for each in report["names"]["rows_deleted"]] == [day.deleted]
+    assert [each["path"] for each in report["names"]["other_content"]] == [day.mixed]
     assert [each["path"] for each in report["names"]["letters_lost"]] == [day.torn]
     kinds = {each["kind"] for each in report["notices"]}
-    assert kinds == {"rows_deleted", "letters_lost", "ledger_incomplete", "manifest_wiped"}
+    assert kinds == {"rows_deleted", "other_content", "letters_lost", "ledger_incomplete", "manifest_wiped"}
     lives = {life["path"]: life for life in operator.ask("files")}
     states = {path: lives[path]["state"] for path in (day.lost, day.waits, day.torn, day.dirty)}
     assert states == {day.lost: "missing", day.waits: "pending", day.torn: "dead_lettered", day.dirty: "committed"}

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.audit import audit
 from blizzard.cli import main
 from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
-from tests.unit.documents import section, text
+from tests.unit.documents import first_cells, section, text, words
 from tests.unit.rebuild_lake import RebuildLake
 
 Prepare = Callable[[RebuildLake], None]
@@ -152,6 +153,16 @@ def test_each_alarm_has_a_command_that_helps() -> None:
     without = {heading for heading in alarms if "$ blizzard " not in own_text(heading)}
     assert len(alarms) > 15
     assert without == {"## A table is not in the catalog"}  # of which only the catalog knows
+
+
+def test_whatever_an_audit_finds_has_an_answer() -> None:
+    notices = {*first_cells(section("docs/cli.md", "## `blizzard audit`"))}
+    answered = words(section("docs/runbook.md", "## What an audit finds"))
+    assert {*audit.BAD} | {kind for kind in notices if re.fullmatch("[a-z]+(_[a-z]+)+", kind)} - FIELDS <= answered
+
+
+FIELDS = {"skipped_by", "table_version", "listed_at", "table_uri"}
+"""Of the answer: no faults."""
 
 
 def test_each_section_with_commands_has_a_trouble_here() -> None:
