@@ -1,6 +1,7 @@
 """A bad day of a deployed stack: what goes wrong is found, understood and repaired by an operator with the commands of
 `blizzard`. Only the bucket's notification is put back by a deployment, as `blizzard doctor` says."""
 
+import gzip
 import json
 import subprocess
 import sys
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 TABLE = "s3://lake/events"
 OLD_DAY = "2020-01-01"
 """Its folder is closed: no sweep looks there."""
+DIRTY = ('{"id":"a","n":1}', '{"n":2}', '{"id":"c","n":3}', '{"n":4}')
 CLOSING = '        partition_filter: {prefix_template: "date=%Y-%m-%d", lookback: 7}\n'
 
 
@@ -75,7 +77,7 @@ class Day:
     def morning(self) -> None:
         """All is well, but for a file with two bad records and one that is torn."""
         self.dirty, self.torn = f"date={self.today}/dirty.ndjson.gz", f"date={self.today}/torn.ndjson.gz"
-        self.world.drop_lines(self.dirty, '{"id":"a","n":1}', '{"n":2}', '{"id":"c","n":3}', '{"n":4}')
+        self.world.drop_lines(self.dirty, *DIRTY)
         self.world.drop_lines(self.torn, '{"id":"z","n":1}', cut_bytes=4)
         self.doubled, self.deleted, self.mixed = self.world.drop(self.today, 3)
         self.world.stack.fire("SweepScheduled")
@@ -115,9 +117,9 @@ class Day:
 
     def expect_repaired(self, row: int, record: dict[str, Any]) -> None:
         """The independent check takes the repaired record for one of the file."""
-        lines = ['{"id":"a","n":1}', '{"n":2}', '{"id":"c","n":3}', '{"n":4}']
+        lines = [*DIRTY]
         lines[row] = json.dumps(record)
-        self.world.bodies[self.dirty] = "\n".join(lines).encode()
+        self.world.bodies[self.dirty] = gzip.compress("\n".join(lines).encode())
 
 
 @pytest.fixture
