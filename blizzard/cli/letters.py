@@ -26,7 +26,7 @@ from blizzard.storage.s3_connection import S3Settings
 
 LIMIT = 20
 RAW_CHARACTERS = 200
-STEP, SHOWN_EVERY = "reading letters", 100
+STEP = "reading letters"
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ def letters_of(
     found, groups, versions = Letters(source.id), LetterGroups(), set[int]()
     stored = letters_with_settlements(store, source.state_prefix, source.id, found.unreadable, since_ts=wanted.since_ts)
     for number, (letter, settlement) in enumerate(stored, 1):
-        if number % SHOWN_EVERY == 0:
+        if number % 100 == 0:
             show(STEP, number, 0)
         if not wanted.wants(letter):
             continue
