@@ -17,6 +17,7 @@ from blizzard.audit.announced import Announced, read_announced
 from blizzard.audit.checks import judge_suspects, look_again
 from blizzard.audit.compare import ComparePlan, CompareRange, readable_ledger
 from blizzard.audit.gaps import Pieces, fill_gaps
+from blizzard.audit.letters import judge_doubled
 from blizzard.audit.listing import ListingPlan, ListRanges
 from blizzard.audit.ranges import RANGE_FILES, Ranges, numbers_of, ranges_of
 from blizzard.audit.reach import Fate
@@ -25,12 +26,10 @@ from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, joined
+from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import CountDistinct, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
 from blizzard.audit.tally import Tally
-from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.receipts import Receipts
-from blizzard.sweep.reports import SweepReports, read_reports
 from blizzard.sweep.rules import MANY_FOLDERS
 from blizzard.table.active_files import ActiveFiles, active_files
 
@@ -38,12 +37,15 @@ NAMED: Mapping[str, Sequence[str]] = {
     "missing": ("path", "size", "etag", "modified_ts"),
     "doubled": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
     "changed": ("path", "etag", "etag_committed", "sequence"),
+    "other_content": ("path", "etag", "etag_committed", "rows_found"),
     "rows_deleted": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
     "rows_added": ("path", "etag", "rows_expected", "rows_found", "rows_distinct"),
+    "letters_lost": ("path", "etag", "letters_expected", "letters_found"),
+    "letters_doubled": ("path", "etag", "letters_expected", "letters_found"),
     "announced_absent": ("path",),
 }
 """The lists of names in the answer, with their fields."""
-BAD = ("missing", "doubled", "changed", "rows_added")
+BAD = ("missing", "doubled", "changed", "other_content", "rows_added")
 
 
 class Processes(Protocol):
@@ -96,9 +98,10 @@ class Audit:
         self.snapshot = read_snapshot(self.source)
         pieces = self._compare(listed, announced, before.sequence)
         look_again(self.tally, self.source, sequence_before=before.sequence)
+        judge_doubled(self.source, self.tally)
         self._notices += notices.manifest_notices(announced, self.tally)
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
-        self._notices += notices.row_notices(self.tally, self.active.problem)
+        self._notices += notices.file_notices(self.tally, self.active.problem)
         self._notices += notices.receipt_notices(self.source, self.tally)
 
     def report(self, sample: SampleAudit | None = None, repaired: int | None = None) -> AuditReport:
@@ -223,22 +226,3 @@ def _portable(checkpoint: Checkpoint) -> Checkpoint:
 
 def _named(fields: Sequence[str], found: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
     return [dict(zip(fields, each, strict=False)) for each in sorted(found, key=itemgetter(0))]
-
-
-def read_reports_of(source: AuditedSource) -> SweepReports:
-    try:
-        return read_reports(source.state, source.identity)
-    except BucketMissing:
-        return SweepReports()
-
-
-def first_swept_ts(source: AuditedSource, reports: SweepReports) -> float | None:
-    """When the source's first sweep began, or the first commit that can be found. None: nothing tells."""
-    known = [reports.watched_since_ts] if reports.watched_since_ts is not None else []
-    receipts = Receipts(source.state, source.identity.state_prefix)
-    try:
-        first = next(receipts.names(0, 0), None)
-        info = None if first is None else source.state.head(f"{source.identity.state_prefix}/receipts/{first}")
-    except BucketMissing:
-        info = None
-    return min([*known, *([info.modified_ts] if info is not None else [])], default=None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.audit.gaps import entries_at
+from blizzard.audit.letters import compare_letters, has_letters
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
 from blizzard.audit.source import AuditedSource
@@ -89,6 +90,7 @@ class CompareRange:
             )
         except RunUnreadable as error:
             return json.dumps({"lost_run": error.ref.name})
+        compare_letters(plan.source, comparison.refused, comparison.tally)
         return comparison.tally.to_json()
 
 
@@ -114,12 +116,13 @@ def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> It
 
 @dataclass(slots=True)
 class Comparison:
-    """Fills `tally`. `announced`: of this range."""
+    """Fills `tally`. `announced`: of this range. `refused`: afterwards, the files that have dead letters."""
 
     plan: ComparePlan
     reach: Reach
     announced: dict[str, frozenset[str]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
+    refused: list[LedgerEntry] = field(default_factory=list)
     _folder: str | None = None
     _fates: Counter[str] = field(default_factory=Counter)
     _in_progress: frozenset[str] = field(init=False)
@@ -207,6 +210,8 @@ class Comparison:
         """Returns how many rows of the entry's content the table has."""
         if not entry.is_from_table:
             self.tally.sequences.add(entry.sequence)
+        if has_letters(entry):
+            self.refused.append(entry)
         if self.plan.rows is None:
             return 0
         runs = rows.pop(entry.path, [])
@@ -220,7 +225,13 @@ class Comparison:
         for etag, some in contents.items():
             expected = expected_rows(entry, some) if etag == entry.etag else None
             self._judge(entry.path, etag, expected, some)
+            if etag != entry.etag:
+                self._name_other_content(entry, etag, some)
         return sum(item.rows for item in contents[entry.etag])
+
+    def _name_other_content(self, entry: LedgerEntry, etag: str, runs: list[FileRun]) -> None:
+        """No rule leaves rows of a content that was overwritten."""
+        self.tally.name("other_content", [entry.path, etag, entry.etag, sum(item.rows for item in runs)])
 
     def _judge(self, path: str, etag: str, expected: int | None, runs: list[FileRun]) -> None:
         total = sum(item.rows for item in runs)

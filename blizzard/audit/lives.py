@@ -7,13 +7,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from blizzard.audit.announced import Announced, read_announced
-from blizzard.audit.audit import first_swept_ts, read_reports_of
 from blizzard.audit.compare import readable_ledger
 from blizzard.audit.gaps import entries_at, fill_gaps
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PARTITION_FILTER, PATTERN, Fate, Reach, reach_of
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
+from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import entries_of_commits, rows_plan
 from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
 from blizzard.ledger.ledger import RunUnreadable
@@ -33,12 +33,29 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierCommit:
+    """Of a file that an operator had read once more: a commit before that. The fields are as in Life; `error`: why the
+    whole file was refused."""
+
+    sequence: int
+    table_version: int | None = None
+    committed_ts: float | None = None
+    etag: str | None = None
+    rows: int | None = None
+    rejected: int | None = None
+    error: str | None = None
+    announced_by: str | None = None
+    announced_ts: float | None = None
+    latency_secs: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """`state`: as in an audit, or ABSENT. `reason`: why it is not in the table, or not as it is in the source. `rule`:
     which one skips it. `listed`: whether the source has it, with `etag`, `size` and `modified_ts`. `announced_by`:
     `event`, `sweep`, `late`, or `repair` if an operator had it read once more; None: nothing did, or nobody knows.
     `etag_committed`, `sequence`, `rows`, `rejected`: of its newest commit. `latency_secs`: from its announcement to the
-    commit. Whatever is unknown is None."""
+    commit. `earlier`: the commits before a repair, newest first. Whatever is unknown is None."""
 
     source: str
     path: str
@@ -58,6 +75,7 @@ class Life:
     rejected: int | None = None
     latency_secs: float | None = None
     rule: str | None = None
+    earlier: tuple[EarlierCommit, ...] = ()
 
 
 @dataclass(slots=True)

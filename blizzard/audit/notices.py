@@ -1,6 +1,6 @@
 """What an audit tells besides its sums: faults of the state, each under its own name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from blizzard.audit.announced import Announced
 from blizzard.audit.gaps import Pieces
@@ -14,6 +14,17 @@ from blizzard.state.receipts import Receipts, sequence_of
 
 SHOWN = 5
 """So many names are in a text."""
+_ODD_FILES: Mapping[str, str] = {
+    "rows_deleted": "fewer rows than their commits brought: somebody has deleted them, or restored the table",
+    "rows_added": "rows that no commit of this source brought: another program wrote them",
+    "other_content": "rows of another content than the one that was committed: another program wrote them. `blizzard "
+    "replace --path` takes all rows of a file out, and reads it anew",
+    "letters_lost": "fewer dead letters than were written, or some that cannot be read. `blizzard audit --repair` has "
+    "files that were refused as a whole read again, and `blizzard replace --path` those with refused records: both "
+    "write the letters once more",
+    "letters_doubled": "two open letters of a record: somebody has copied them, or a replay was killed, which can be "
+    "repeated",
+}
 
 
 def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
@@ -71,11 +82,8 @@ def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -
         )
 
 
-def row_notices(tally: Tally, rows_problem: str | None) -> Iterator[Notice]:
-    for kind, what in (
-        ("rows_deleted", "fewer rows than their commits brought: somebody has deleted them, or restored the table"),
-        ("rows_added", "rows that no commit of this source brought: another program wrote them"),
-    ):
+def file_notices(tally: Tally, rows_problem: str | None) -> Iterator[Notice]:
+    for kind, what in _ODD_FILES.items():
         if count := tally.counts[kind]:
             names = _names([each[0] for each in tally.found[kind]], count)
             yield Notice(kind, f"{count:,} files have {what}: {names}.")

@@ -35,11 +35,13 @@ class RowsAudit:
 
 @dataclass(frozen=True, slots=True)
 class SampleAudit:
-    """Files that were read again. `seed`: what chose them. `differ`: what is different, by file."""
+    """Files that were read again. `seed`: what chose them. `given`: rows that differ because an operator has given them
+    in place of refused records. `differ`: what else is different, by file."""
 
     seed: str
     files: int = 0
     rows: int = 0
+    given: int = 0
     differ: Sequence[Mapping[str, Any]] = ()
     problem: str | None = None
 

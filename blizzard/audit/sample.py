@@ -12,6 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from blizzard.audit.given_rows import RowOfCommit, given_rows
 from blizzard.audit.report import SampleAudit
 from blizzard.audit.source import AuditedSource
 from blizzard.config.model import Config
@@ -31,8 +32,27 @@ if TYPE_CHECKING:
 SHOWN_VALUES = 5
 """So many different values of a file are in the answer."""
 
-Rows = dict[tuple[str, str, int], dict[str, Any]]
-"""By file, etag and row number."""
+Key = tuple[str, str, int]
+"""File, etag and row number."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRow:
+    """`values`: by column. `sequence`: of its commit; -1 if the row does not say."""
+
+    values: Mapping[str, Any]
+    sequence: int
+
+    def equals(self, other: "StoredRow") -> bool:
+        """In the columns that both have."""
+        mine, theirs = self.values, other.values
+        return all(_same(mine[column], theirs[column]) for column in mine.keys() & theirs.keys())
+
+    def of_commit(self, key: Key) -> RowOfCommit:
+        return RowOfCommit(*key, self.sequence)
+
+
+Rows = dict[Key, StoredRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +75,10 @@ def read_again(sample: Sample, config: Config, folder: Path) -> SampleAudit:
     problem = _ingest(sample, config, folder) if sample.files else None
     if problem is not None:
         return SampleAudit(sample.seed, problem=problem)
-    differ: list[dict[str, Any]] = []
-    rows = 0
-    if sample.files:
-        rows, differ = in_own_process(_compare, sample, str(folder / "table"))
-    return SampleAudit(sample.seed, len(sample.files), rows, differ)
+    if not sample.files:
+        return SampleAudit(sample.seed)
+    rows, given, differ = in_own_process(_compare, sample, str(folder / "table"))
+    return SampleAudit(sample.seed, len(sample.files), rows, given, differ)
 
 
 def is_bad(sample: SampleAudit) -> bool:
@@ -104,14 +123,18 @@ def _event(line: str) -> Mapping[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _compare(sample: Sample, read: str) -> tuple[int, list[dict[str, Any]]]:
-    """How many rows were read again, and what is different. Called in a process of its own."""
+def _compare(sample: Sample, read: str) -> tuple[int, int, list[dict[str, Any]]]:
+    """How many rows were read again, how many an operator has given, and what is different. Called in a process of its
+    own."""
     uri = sample.source.table_uri
     options = dict(storage_options(sample.source.s3)) if uri.startswith(("s3:", "s3a:")) else None
     is_there = any(True for _ in LocalStore(read).list(LOG_FOLDER))
     again = _rows(read, None, None, sample) if is_there else {}
     stored = _rows(uri, sample.version, options, sample)
-    return len(again), [*_differences(sample, again, stored)]
+    odd = [row.of_commit(key) for key, row in stored.items() if key not in again or not row.equals(again[key])]
+    given = {each[:3] for each in given_rows(sample.source, odd)}
+    mine, theirs = ({key: row for key, row in rows.items() if key not in given} for rows in (again, stored))
+    return len(again), len(given), [*_differences(sample, mine, theirs)]
 
 
 def _rows(uri: str, version: int | None, options: dict[str, str] | None, sample: Sample) -> Rows:
@@ -125,14 +148,15 @@ def _rows(uri: str, version: int | None, options: dict[str, str] | None, sample:
     rows: Rows = {}
     for row in found.to_pylist():
         source = row.pop("_source")
-        rows[source["file"], source["etag"], source["row"]] = row
+        sequence = -1 if source["sequence"] is None else source["sequence"]
+        rows[source["file"], source["etag"], source["row"]] = StoredRow(row, sequence)
     return rows
 
 
 def _differences(sample: Sample, again: Rows, stored: Rows) -> Iterator[dict[str, Any]]:
     for path, _, etag, *_ in sorted(sample.files, key=itemgetter(0)):
         mine, theirs = (
-            {key[2]: row for key, row in rows.items() if key[:2] == (path, etag)} for rows in (again, stored)
+            {key[2]: row.values for key, row in rows.items() if key[:2] == (path, etag)} for rows in (again, stored)
         )
         values = [
             {

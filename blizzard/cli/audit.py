@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from blizzard.audit.audit import Audit
-from blizzard.audit.repair import announce
+from blizzard.audit.repair import announce, refused_without_letter
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.sample import Sample, chosen, read_again
 from blizzard.audit.source import AuditedSource, audited_source
@@ -111,6 +111,7 @@ def _audit(source: AuditedSource, wish: Wish, processes: ReadingProcesses, shown
         with tempfile.TemporaryDirectory(prefix="blizzard-sample-") as folder:
             sample = read_again(Sample(source, audit.snapshot.version, files, seed), wish.config, Path(folder))
     if wish.repair:
-        missing, checkpoint = audit.tally.found.get("missing", []), audit.snapshot.checkpoint
-        repaired = announce(source, checkpoint, missing, writer_id=seed, now_ts=time.time())
+        now_ts = time.time()
+        files = [*audit.tally.found.get("missing", []), *refused_without_letter(source, audit.tally, now_ts)]
+        repaired = announce(source, audit.snapshot.checkpoint, files, writer_id=seed, now_ts=now_ts)
     return audit.report(sample, repaired)

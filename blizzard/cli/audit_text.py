@@ -59,7 +59,8 @@ def _sample(sample: SampleAudit) -> Iterator[str]:
         yield f" sample         {sample.problem}"
         return
     what = f"{sample.files:,} files and {sample.rows:,} rows read again"
-    yield f" sample         {what}, {len(sample.differ):,} files differ"
+    given = f", {sample.given:,} rows were given by an operator" if sample.given else ""
+    yield f" sample         {what}, {len(sample.differ):,} files differ{given}"
     for file in sample.differ[:SHOWN_NAMES]:
         kinds = ("rows_missing", "rows_added", "values_different")
         yield f" differs: {file['path']}: {', '.join(f'{file[kind]:,} {_words(kind)}' for kind in kinds)}"

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from blizzard.audit.commits_of import CommitFinder
-from blizzard.audit.lives import Life, Lives, literal_prefix
+from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.selection import matching, selected_of_files
@@ -92,9 +92,11 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> l
     if asked.globs and not wanted:
         return []
     lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
-    return CommitFinder(source, lives.snapshot.checkpoint).complete(
-        islice(_kept(lives, asked, show), asked.limit or None)
-    )
+    finder = CommitFinder(source, lives.snapshot.checkpoint)
+    found = finder.complete(islice(_kept(lives, asked, show), asked.limit or None))
+    for problem in finder.unreadable:
+        typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
+    return found
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
@@ -151,3 +153,19 @@ def facts_of(life: Life) -> Iterator[tuple[str, str]]:
             yield "content", f"etag {life.etag_committed} was committed"
     if life.latency_secs is not None:
         yield "latency", f"{life.latency_secs:,.1f} s from its announcement to the commit"
+    for commit in life.earlier:
+        yield "before that", _earlier(commit)
+
+
+def _earlier(commit: EarlierCommit) -> str:
+    version = "unknown" if commit.table_version is None else f"{commit.table_version:,}"
+    facts = [f"commit {commit.sequence:,} (table version {version}), {shown(commit.committed_ts)}"]
+    if commit.announced_by is not None:
+        facts.append(f"announced by {_ANNOUNCED_BY.get(commit.announced_by, 'unknown')}")
+    if commit.error is not None:
+        facts.append(f"refused: {commit.error}")
+    elif commit.rows is not None:
+        facts.append(f"{commit.rows:,} rows, and {commit.rejected or 0:,} records refused")
+    if commit.latency_secs is not None:
+        facts.append(f"{commit.latency_secs:,.1f} s after its announcement")
+    return "; ".join(facts)

@@ -13,6 +13,7 @@ from rich.console import Console
 from blizzard.cli.letter_groups import LetterGroup, LetterGroups
 from blizzard.cli.options import AsJson, File, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.selection import matching, selected
+from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
@@ -25,6 +26,7 @@ from blizzard.storage.s3_connection import S3Settings
 
 LIMIT = 20
 RAW_CHARACTERS = 200
+STEP = "reading letters"
 
 
 @dataclass(slots=True)
@@ -83,7 +85,8 @@ def command(
     wanted = LetterFilter(matching(path, "--path"), frozenset(map(str, stage or ())), reason, since_ts, until_ts)
     most = (limit or math.inf) if details else 0
     settings = S3Settings.from_environment(environ)
-    found = [letters_of(*each, settings, wanted, most, with_settled=with_settled) for each in chosen]
+    with steps(visible=not as_json) as show:
+        found = [letters_of(*each, settings, wanted, most, show, with_settled=with_settled) for each in chosen]
     if as_json:
         typer.echo(json.dumps([letters.as_document(details=details) for letters in found], indent=2))
     else:
@@ -98,6 +101,7 @@ def letters_of(
     settings: S3Settings,
     wanted: LetterFilter,
     most: float,
+    show: Steps,
     *,
     with_settled: bool = False,
 ) -> Letters:
@@ -105,7 +109,9 @@ def letters_of(
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     found, groups, versions = Letters(source.id), LetterGroups(), set[int]()
     stored = letters_with_settlements(store, source.state_prefix, source.id, found.unreadable, since_ts=wanted.since_ts)
-    for letter, settlement in stored:
+    for number, (letter, settlement) in enumerate(stored, 1):
+        if number % 100 == 0:
+            show(STEP, number, 0)
         if not wanted.wants(letter):
             continue
         if settlement is not None:

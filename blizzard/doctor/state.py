@@ -268,9 +268,9 @@ def _backlog(state: SourceState) -> Finding:
 
 
 def _refused(state: SourceState) -> int:
-    """How many of the files that wait have been overwritten, and refused for that. Nothing is committed then, so the
-    manifest keeps them until the next commit."""
-    if state.source.on_overwrite != "dead_letter" or state.backlog.files > MAX_REFUSED:
+    """How many of the files that wait have been overwritten, and refused for that, or with `replace` because their new
+    content cannot be read. Nothing is committed then, so the manifest keeps them until the next commit."""
+    if state.source.on_overwrite == "ignore" or state.backlog.files > MAX_REFUSED:
         return 0
     manifest = Manifest(state.store, state.identity.state_prefix, state.identity.source_id)
     letters = DeadLetters(state.store, state.identity.state_prefix, state.identity.source_id)

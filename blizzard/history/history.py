@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -23,11 +23,13 @@ PARALLEL_READS = 8
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Only reads. What cannot be read counts as not packed: receipts say the same. `packs`: ascending."""
+    """Only reads. What cannot be read counts as not packed: receipts say the same. `packs`: ascending. `unreadable`:
+    what is wrong with the index and packs that were read."""
 
     store: ObjectStore
     identity: SourceIdentity
     packs: Sequence[PackRef]
+    unreadable: list[str] = field(default_factory=list)
 
     def find(self, wanted: Iterable[tuple[str, int]]) -> "dict[tuple[str, int], PackedLine]":
         """What commits say of files, by path and sequence, as far as packs have it."""
@@ -52,16 +54,15 @@ class History:
                 found.setdefault((row.line.path, row.sequence), row)
         except (AccessDenied, BucketMissing):
             raise
-        except (UnreadableState, NotFound, StorageError):
-            return
+        except (UnreadableState, NotFound, StorageError) as error:
+            self.unreadable.append(str(error))
 
 
 def history_of(store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint) -> History:
     """As of a checkpoint."""
-    packs: Sequence[PackRef] = ()
-    if checkpoint.history is not None:
-        try:
-            packs = get_packs(store, identity, checkpoint.history)
-        except (NotFound, UnreadableState):
-            packs = ()
-    return History(store, identity, packs)
+    if checkpoint.history is None:
+        return History(store, identity, ())
+    try:
+        return History(store, identity, get_packs(store, identity, checkpoint.history))
+    except (NotFound, UnreadableState) as error:
+        return History(store, identity, (), [str(error)])

@@ -38,6 +38,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
     str: pa.string(),
     str | None: pa.string(),
     int: pa.int64(),
+    int | None: pa.int64(),
     float: pa.float64(),
     bool: pa.bool_(),
 }
@@ -50,7 +51,10 @@ _OF_A_COMMIT = {
     "committed_ts": pa.float64(),
 }
 SCHEMA = pa.schema({**_OF_A_LINE, **_OF_A_COMMIT})
-_REPEATED = [*(name for name, kind in get_type_hints(ReceiptLine).items() if kind == str | None), *_OF_A_COMMIT]
+_REPEATED = [
+    *(name for name, kind in get_type_hints(ReceiptLine).items() if kind in (str | None, int | None)),
+    *_OF_A_COMMIT,
+]
 """Columns of few different values. A dictionary makes the others larger."""
 
 
@@ -123,6 +127,12 @@ class Pack:
             self._digests = json_fields.texts(json.loads(metadata.metadata[_DIGESTS.encode()]))
             self._starts = [*map(_start, groups), ref.footer_at]
             self._ranges = [*map(_range_of_paths, groups)]
+
+    def check(self) -> None:
+        """Reads all of it. Raises UnreadableState if a part is damaged."""
+        for number, digest in enumerate(self._digests):
+            with self._naming_the_pack():
+                self._check(self._starts[number], self._starts[number + 1], digest)
 
     def find(self, wanted: Iterable[tuple[str, int]]) -> Iterator[PackedLine]:
         """What these commits say of these files (path and sequence), as far as it is in the pack."""

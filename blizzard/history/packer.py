@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from blizzard.errors import NotFound, UnreadableState
-from blizzard.history.packs import PackRef, get_packs, history_folder, is_ours, last_packed, put_packs
+from blizzard.history.packs import PackRef, digest_of, get_packs, history_folder, is_ours, last_packed, put_packs
 from blizzard.ledger.committed_receipts import CommittedReceipts
 from blizzard.ledger.receipt_chain import PARALLEL_READS, ReceiptChain
 from blizzard.log import Log
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DAY_SECS = 86_400.0
+CHECKED_BYTES = 32 << 20
+"""Before it packs, a session reads packs of about so many bytes whole, and packs anew those that are damaged."""
 KEPT_SECS = DAY_SECS
 """What no checkpoint names, because a packer died or another one was faster, is deleted when it is so old."""
 
@@ -66,7 +68,7 @@ class Packer:
         """Packs what is due. Returns the name of the index for the next checkpoint; None if nothing was. What was
         packed before and is gone is packed again."""
         stored = {info.key: info for info in self.store.list(history_folder(self.identity))}
-        known = self._known(checkpoint, stored)
+        known = self._undamaged(self._known(checkpoint, stored), day_of(now_ts))
         made: list[PackRef] = []
         for pack in self._packs(checkpoint, known, day_of(now_ts)):
             made.append(pack)
@@ -97,6 +99,24 @@ class Packer:
         folder = history_folder(self.identity)
         sizes = {key: info.size for key, info in stored.items()}
         return [pack for pack in packs if sizes.get(folder + pack.name) == pack.size]
+
+    def _undamaged(self, packs: Sequence[PackRef], day: str) -> Sequence[PackRef]:
+        """Without those that are damaged, of some that are read. Which ones depends on the day, by chance, so that in
+        the end each is read."""
+        from blizzard.history.pack_file import Pack
+
+        start = int(digest_of(day.encode()), 16) % max(1, len(packs))
+        damaged, bytes_read = set[str](), 0
+        for pack in (*packs[start:], *packs[:start]):
+            if bytes_read and bytes_read + pack.size > CHECKED_BYTES:
+                break
+            bytes_read += pack.size
+            try:
+                Pack(self.store, history_folder(self.identity), pack).check()
+            except (NotFound, UnreadableState) as error:
+                damaged.add(pack.name)
+                self.log("pack_damaged", source=self.identity.source_id, pack=pack.name, error=str(error))
+        return [pack for pack in packs if pack.name not in damaged]
 
     def _packs(self, checkpoint: Checkpoint, known: Sequence[PackRef], today: str) -> Iterator[PackRef]:
         """Written one by one, the newest commits first."""

@@ -66,6 +66,7 @@ class LedgerEntry(NamedTuple):
 _REPAIRED: Mapping[str | None, FileState] = {
     Repair.WHOLE: FileState.READ_ANEW,
     Repair.RECORDS: FileState.REPLAYED,
+    Repair.GIVEN: FileState.REPLAYED,
 }
 
 
@@ -74,7 +75,7 @@ def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     sequence = receipt.sequence
     return [
         LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(done, begins, error, repair))
-        for path, etag, size, rows, rejected, event_ts, error, done, begins, _, repair in receipt.lines
+        for path, etag, size, rows, rejected, event_ts, error, done, begins, _, repair, _ in receipt.lines
     ]
 
 

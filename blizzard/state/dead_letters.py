@@ -23,6 +23,7 @@ from blizzard.storage.parallel_calls import ParallelCalls
 
 RECORDS_PER_OBJECT = 10_000
 BYTES_PER_OBJECT = 8 << 20
+FILE_LETTER = "file.ndjson"
 _READABLE_CHARACTERS = 60
 _FETCHED_AHEAD = 16
 """Objects of dead letters in memory, of at most BYTES_PER_OBJECT each; most have a few hundred bytes."""
@@ -88,7 +89,7 @@ class DeadLetters:
         self._max_concurrency = max_concurrency
 
     def write_file(self, letter: DeadLetter, now_ts: float) -> None:
-        self._put(letter, "file.ndjson", [self._line(letter, _timestamp(now_ts))])
+        self._put(letter, FILE_LETTER, [self._line(letter, _timestamp(now_ts))])
 
     def write_files(self, letters: Iterable[DeadLetter], now_ts: float) -> None:
         """Raises the storage error of the first failed write, after all writes have ended."""
@@ -140,6 +141,11 @@ class DeadLetters:
     def has_file(self, path: str, etag: str) -> bool:
         """Whether this version of the file has any."""
         return any(True for _ in self._store.list(self.dead_letter_folder(path, etag)))
+
+    def objects(self, path: str, etag: str) -> list[tuple[str, int]]:
+        """The names and sizes of those that have the letters of this version of the file."""
+        folder = self.dead_letter_folder(path, etag)
+        return [(info.key.removeprefix(folder), info.size) for info in self._store.list(folder)]
 
     def letters(
         self, *, folder: str | None = None, since_ts: float = 0.0, unreadable: list[str] | None = None

@@ -20,7 +20,8 @@ class ReceiptLine(NamedTuple):
     dead-lettered. `finished`: whether no later commit continues it. `begins`: whether this commit has its first record;
     receipts of earlier versions do not say so. `found_by`: what announced it, as in Entry; None in receipts of earlier
     versions, and if a commit before this one has its first record. `repair`: what an operator had read once more, by
-    `blizzard replay` or `blizzard replace`; None: nothing."""
+    `blizzard replay` or `blizzard replace`; None: nothing. `repairs`: the sequence of the commit that had the file
+    before; None: none, nobody knows, or this is no repair."""
 
     path: str
     etag: str
@@ -33,6 +34,7 @@ class ReceiptLine(NamedTuple):
     begins: bool = False
     found_by: str | None = None
     repair: str | None = None
+    repairs: int | None = None
 
 
 class Repair(StrEnum):
@@ -42,6 +44,8 @@ class Repair(StrEnum):
     """All of it. `rows` and `dead_records` are all that its content has, whatever earlier commits had."""
     RECORDS = "records"
     """Records that had been refused: `rows` of them are in the table now."""
+    GIVEN = "given"
+    """As RECORDS, and an operator has given the records, so the file does not have them."""
 
 
 _DIGITS = 20
@@ -164,5 +168,6 @@ def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:
         [line.get("begins") is True for line in files],
         map(json_fields.optional_text, [line.get("found_by") for line in files]),
         map(json_fields.optional_text, [line.get("repair") for line in files]),
+        [None if (before := line.get("repairs")) is None else json_fields.natural(before) for line in files],
     )
     return map(ReceiptLine._make, zip(*columns, strict=True))

@@ -2,7 +2,7 @@
 source."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from blizzard.ledger.entry import FileState, LedgerEntry
@@ -22,13 +22,15 @@ REPLACE = "`blizzard replace --path` reads it anew"
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """An item that is read. `replaces`: whether its rows take the place of others. `present`: numbers of wanted records
-    that the table has already. `expected_records`: how many its content had when it was ingested; None: not known."""
+    that the table has already. `expected_records`: how many its content had when it was ingested; None: not known.
+    `repairs`: the sequence of the newest commit that has the file; None: none has."""
 
     item: Item
     file: PlannedFile
     replaces: bool = False
     present: tuple[int, ...] = ()
     expected_records: int | None = None
+    repairs: int | None = None
 
 
 class Judge:
@@ -62,7 +64,8 @@ class Judge:
             if isinstance(verdict, Result):
                 work.end(verdict)
             else:
-                chosen.append(verdict)
+                entry = entries.get(item.path)
+                chosen.append(replace(verdict, repairs=None if entry is None else entry.sequence))
         return chosen
 
     def _of_nobody(self, checkpoint: Checkpoint) -> bool:

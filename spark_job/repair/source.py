@@ -35,8 +35,14 @@ class RepairPlan(FilePlan):
         return self.chosen[0].replaces
 
     @property
+    def is_of_records(self) -> bool:
+        return self.chosen[0].item.is_of_records
+
+    @property
     def repair(self) -> Repair:
-        return Repair.RECORDS if self.chosen[0].item.is_of_records else Repair.WHOLE
+        if self.kind is Kind.GIVEN:
+            return Repair.GIVEN
+        return Repair.RECORDS if self.is_of_records else Repair.WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class RepairSource(FileSource):
 
     def _batch_of(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
         assert isinstance(plan, RepairPlan)
-        return self._records_batch(plan, rows) if plan.repair is Repair.RECORDS else self._whole_batch(plan, rows)
+        return self._records_batch(plan, rows) if plan.is_of_records else self._whole_batch(plan, rows)
 
     def _whole_batch(self, plan: RepairPlan, rows: FileRows) -> RepairBatch | None:
         by_path = {outcome.path: outcome for outcome in rows.outcomes}
@@ -151,13 +157,14 @@ class RepairSource(FileSource):
     def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
         if not isinstance(plan, RepairPlan) or not isinstance(batch, RepairBatch):
             return super().record(plan, batch)
-        if plan.repair is Repair.WHOLE and any(outcome.dead_records for outcome in batch.taken):
+        if not plan.is_of_records and any(outcome.dead_records for outcome in batch.taken):
             with self._watch.part("letters"):
                 batch.rows.write_dead_records(f"{plan.base.sequence + 1:020d}-{self._new_id()}")
         self._waiting = plan, batch
         outcomes = [_as_receipt(outcome, plan.repair) for outcome in batch.taken]
         found = batch.rows.unknown_fields.shortened(), batch.rows.misfits.shortened()
-        return self._outputs.write_receipt(plan.base, plan.files, outcomes, *found, plan.repair)
+        repairs = {one.item.path: one.repairs for one in plan.chosen if one.repairs is not None}
+        return self._outputs.write_receipt(plan.base, plan.files, outcomes, *found, plan.repair, repairs)
 
     def log_committed(self, checkpoint: Checkpoint, counts: BatchCounts, *, version: int, **more: Any) -> None:
         """The commit has landed, so its letters are settled. One that changed the table's schema settles none."""
@@ -241,4 +248,4 @@ def _numbers(file: PlannedFile) -> tuple[int, ...]:
 
 def _as_receipt(outcome: Outcome, repair: Repair) -> Outcome:
     """Records that are refused again have been counted as refused before."""
-    return replace(outcome, dead_records=0) if repair is Repair.RECORDS else outcome
+    return outcome if repair is Repair.WHOLE else replace(outcome, dead_records=0)

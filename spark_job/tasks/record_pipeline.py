@@ -17,7 +17,7 @@ from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import Provenance, RecordRange
-from spark_job.tasks.some_records import only_wanted, wanted_positions
+from spark_job.tasks.some_records import parsed_wanted, wanted_positions
 from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile, DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
@@ -119,14 +119,12 @@ class RecordPipeline:
 
     def _parsed(self, ranges: Sequence[RecordRange], blocks: Sequence[Block]) -> _Batch:
         with add_file_names("parsing records of", lambda: (source.path for source in ranges)):
-            parsed = self._format.parse(blocks)
+            wanted = wanted_positions(ranges)
+            parsed = self._format.parse(blocks) if wanted is None else parsed_wanted(self._format, blocks, wanted)
             columns = [*parsed.records.columns, *self._provenance.columns(ranges, parsed.positions)]
             names = [*parsed.records.schema.names, *(field.name for field in self._provenance.fields)]
             table = pa.Table.from_arrays(columns, names=names)
             refused = _refused(ranges, parsed.refused, parsed.refused_texts)
-            wanted = wanted_positions(ranges)
-            if wanted is not None:
-                table, parsed, refused = only_wanted(table, parsed, refused, wanted)
             if self._checker is not None:
                 checked = self._checker.apply(table)
                 table = checked.rows

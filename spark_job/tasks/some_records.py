@@ -7,14 +7,12 @@ from dataclasses import replace
 from io import BytesIO
 from typing import Any
 
-import pyarrow as pa
-
-from spark_job.formats.protocol import Format, Parsed, Readable
+from spark_job.formats.chosen_records import chosen
+from spark_job.formats.protocol import Block, Format, Parsed, Readable
 from spark_job.tasks.file_content import FileContent
 from spark_job.tasks.file_parts import NumberedBlock, Part
 from spark_job.tasks.provenance import RecordRange
 
-Refused = tuple[RecordRange, int, bytes, str | None]
 OpenText = Callable[[Readable, int, ExitStack], FileContent]
 """From a text and its size in bytes."""
 
@@ -57,12 +55,19 @@ def wanted_positions(ranges: Sequence[RecordRange]) -> frozenset[int] | None:
     return frozenset(found)
 
 
-def only_wanted(
-    rows: pa.Table, parsed: Parsed, refused: Sequence[Refused], wanted: frozenset[int]
-) -> tuple[pa.Table, Parsed, list[Refused]]:
-    """`rows`: those of `parsed`, with further columns."""
-    places = [place for place, number in enumerate(parsed.numbers) if number in wanted]
-    chosen = pa.array(places, pa.int64())
-    positions = [parsed.numbers[place] for place in places]
-    kept = replace(parsed, records=parsed.records.take(chosen), positions=positions)
-    return rows.take(chosen), kept, [one for one in refused if one[0].wanted is None or one[1] in one[0].wanted]
+def parsed_wanted(file_format: Format[Any], blocks: Sequence[Block], wanted: frozenset[int]) -> Parsed:
+    """What became of these records of the blocks, under their numbers there. The others are not parsed, so nothing that
+    is odd about them counts. `wanted`: at least one of each block."""
+    numbers, some, start = sorted(wanted), list[Block](), 0
+    for block in blocks:
+        first, end = bisect_left(numbers, start), bisect_left(numbers, start + block.count)
+        some.append(chosen(block, [number - start for number in numbers[first:end]]))
+        start += block.count
+    parsed = file_format.parse(some)
+    return replace(
+        parsed,
+        positions=[numbers[at] for at in parsed.numbers],
+        refused=[(numbers[at], why) for at, why in parsed.refused],
+        unknown={name: replace(found, first=numbers[found.first]) for name, found in parsed.unknown.items()},
+        misfits={name: replace(found, first=numbers[found.first]) for name, found in parsed.misfits.items()},
+    )

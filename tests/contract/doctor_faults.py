@@ -94,14 +94,21 @@ def no_concurrency(world: DoctorStack) -> Iterator[None]:
     functions.delete_function_concurrency(FunctionName=name)
 
 
-def disabled_schedule(world: DoctorStack) -> Iterator[None]:
-    scheduler, name = world.aws.client("scheduler"), world.resource("SweepScheduled")
-    fields = ("ScheduleExpression", "FlexibleTimeWindow", "Target")
-    found = scheduler.get_schedule(Name=name)
-    kept = {"Name": name, **{each: found[each] for each in fields}}
-    scheduler.update_schedule(**kept, State="DISABLED")
-    yield
-    scheduler.update_schedule(**kept, State="ENABLED")
+def _disabled(schedule: str) -> Plant:
+    def plant(world: DoctorStack) -> Iterator[None]:
+        scheduler, name = world.aws.client("scheduler"), world.resource(schedule)
+        fields = ("ScheduleExpression", "FlexibleTimeWindow", "Target")
+        found = scheduler.get_schedule(Name=name)
+        kept = {"Name": name, **{each: found[each] for each in fields}}
+        scheduler.update_schedule(**kept, State="DISABLED")
+        yield
+        scheduler.update_schedule(**kept, State="ENABLED")
+
+    return plant
+
+
+disabled_schedule = _disabled("SweepScheduled")
+disabled_dispatch = _disabled("DispatchScheduled")
 
 
 def disabled_rule(world: DoctorStack) -> Iterator[None]:

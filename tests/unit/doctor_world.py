@@ -12,8 +12,11 @@ from typing import Any
 
 from blizzard.doctor.check import Finding, Result, Verdict
 from blizzard.doctor.doctor import Examination
+from blizzard.log import Log
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.local import LocalStore
+from spark_job.engines.auto import AutoEngine
+from spark_job.tasks.engine import Engine
 from tests.unit.documents import ROOT, anchors
 from tests.unit.operator_world import OperatorWorld
 
@@ -23,7 +26,14 @@ NOTHING_WRONG = (Verdict.OK, Verdict.SKIPPED)
 
 @dataclass
 class DoctorWorld(OperatorWorld):
+    """`spark`: makes the engine for what only Spark can do; None: nothing asks for it."""
+
     environ: dict[str, str] = field(default_factory=dict)
+    spark: Callable[[], Engine] | None = None
+
+    def engine(self, log: Log) -> Engine:
+        local = super().engine(log)
+        return local if self.spark is None else AutoEngine(local, self.spark, log)
 
     @property
     def store(self) -> LocalStore:

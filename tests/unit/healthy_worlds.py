@@ -5,11 +5,10 @@ import gzip
 import io
 import json
 import random
-import threading
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,19 +20,24 @@ from blizzard.audit.announced import Announced
 from blizzard.audit.reach import PARTITION_FILTER, PATTERN
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.source import AuditedSource
-from blizzard.errors import StorageUnavailable
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.storage.local import LocalStore
+from blizzard.state.settled_letters import Settlement, letters_with_settlements
 from spark_job.main import EXIT_OK, EXIT_STOPPED
+from spark_job.tasks.engine import Engine
 from tests.unit.doctor_world import DoctorWorld, wrong
-from tests.unit.operator_world import HOUR_SECS
+from tests.unit.interruptions import StopsAfter, unavailable
+from tests.unit.operator_world import HOUR_SECS, IDENTITY
+from tests.unit.world_repairs import repair_something
 
 TORN = b"\x1f\x8b\x08"
 TEMPLATE = "date=%Y-%m-%d"
 ENDINGS = (".ndjson.gz", ".zip")
 ODD = "aZ09-_.~ +%&='#;,@!()[]{}üßé漢🎈"
-KINDS = ("good", "good", "good", "dirty", "empty", "torn", "other", "zip", "wider")
+KINDS = ("good", "good", "good", "dirty", "dirty", "empty", "torn", "long", "other", "zip", "wider")
 """Of new files."""
+LIMIT_BYTES = 2_048
+LONG = "x" * LIMIT_BYTES
+OVERWRITTEN = "overwritten files whose rows were replaced"
 STOPPED, RETRIED = "runs that were stopped in between", "runs that failed, and were repeated"
 """Counts."""
 
@@ -41,12 +45,18 @@ STOPPED, RETRIED = "runs that were stopped in between", "runs that failed, and w
 @dataclass
 class HealthyWorld:
     """`fates`: what has to become of each file that is there. `rows`: how many each content brings to the table, those
-    of files included that are gone. `counts`: what has come about, by its name."""
+    of files included that are gone. `good`: how many of them the file itself has, as it is. `bad`: the numbers of its
+    records that are refused, and `refused` those of which the table has no row yet. `too_long`: files that a limit
+    refuses. `counts`: what has come about, by its name."""
 
     world: DoctorWorld
     chance: random.Random
     fates: dict[str, str] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
+    good: Counter[str] = field(default_factory=Counter)
+    bad: dict[str, Sequence[int]] = field(default_factory=dict)
+    refused: dict[str, Sequence[int]] = field(default_factory=dict)
+    too_long: set[str] = field(default_factory=set)
     new: set[str] = field(default_factory=set)
     gone: int = 0
     audits: int = 0
@@ -62,6 +72,8 @@ class HealthyWorld:
             self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
             self._tidy_up()
             self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
+            if repair_something(self):
+                self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
             self._examine()
 
     def live_during_an_audit(self) -> None:
@@ -90,6 +102,9 @@ class HealthyWorld:
     def committed_files(self) -> list[str]:
         """Those that have rows, and are still there as they were committed."""
         return sorted(path for path, fate in self.fates.items() if fate == "committed" and self.rows[path])
+
+    def letters(self) -> Iterator[tuple[dict[str, Any], Settlement | None]]:
+        return letters_with_settlements(self.world.store, IDENTITY.state_prefix, IDENTITY.source_id, [])
 
     # -- runs
 
@@ -148,9 +163,13 @@ class HealthyWorld:
             self.fates[path] = PATTERN
             return
         records = [self._record(kind, number) for number in range(self._length(kind))]
+        if kind == "long" and records:
+            records[0] = {"id": LONG, "amount": 0}
+            self.too_long.add(path)
         self.world.land_bytes(path, TORN if kind == "torn" else self._body(kind, records))
-        good = [each for each in records if each is not None]
-        self._expect(path, "dead_lettered" if kind == "torn" else "committed", len(good))
+        self.good[path] = sum(each is not None for each in records)
+        self.bad[path] = [number for number, each in enumerate(records) if each is None]
+        self._expect(path, is_torn=kind == "torn")
 
     def _record(self, kind: str, number: int) -> dict[str, Any] | None:
         """None is one that is refused."""
@@ -169,29 +188,41 @@ class HealthyWorld:
             archive.writestr("b.ndjson", "".join(lines[half:]))
         return made.getvalue()
 
-    def _expect(self, path: str, fate: str, rows: int) -> None:
+    def _expect(self, path: str, *, is_torn: bool = False) -> None:
         is_closed = self.world.settings.get("partition_filter") and self._is_old(path)
+        fate = "dead_lettered" if is_torn or path in self.too_long else "committed"
         self.fates[path] = PARTITION_FILTER if is_closed else fate
         if self.fates[path] == "committed":
-            self.rows[path] = rows
+            self.rows[path], self.refused[path] = self.good[path], self.bad[path]
         if not is_closed:
             self.new.add(path)
 
     def _overwrite(self, path: str) -> None:
         records: list[dict[str, Any] | None] = [{"id": f"{self.chance.random()}"} for _ in range(2)]
-        self.world.land_bytes(path, self._body("zip" if path.endswith(".zip") else "good", records))
+        is_torn = self.chance.random() < 0.3
+        self.world.land_bytes(
+            path, TORN if is_torn else self._body("zip" if path.endswith(".zip") else "good", records)
+        )
         self.new.add(path)
-        if self.rows[path]:
+        self.too_long.discard(path)
+        had_rows, is_replaced = bool(self.rows[path]), self.world.settings["on_overwrite"] == "replace"
+        if not had_rows:  # nothing of it is in the table, so it is like a new file
+            self.refused[path] = ()
+        if is_torn or (had_rows and not is_replaced):
             self.fates[path] = "dead_lettered"
-        else:  # nothing of it is in the table, so it is like a new file
-            self.rows[path] = 2
+            return
+        self.counts[OVERWRITTEN] += had_rows
+        self.good[path] = self.rows[path] = 2
+        self.bad[path] = self.refused[path] = ()
 
     def _copy(self, path: str) -> None:
         """Under another name it is another file."""
         folder = self._folder(first=False)
         copied = f"{folder}{self._name()}{next(ending for ending in ENDINGS if path.endswith(ending))}"
         self.world.land_bytes(copied, (self.world.folder / "incoming" / path).read_bytes())
-        self._expect(copied, "committed", self.rows[path])
+        self.good[copied], self.bad[copied] = self.good[path], self.bad[path]
+        self.too_long |= {copied} if path in self.too_long else set()
+        self._expect(copied)
 
     def _name(self) -> str:
         number = f"{self.chance.randrange(16**6):06x}"
@@ -240,53 +271,20 @@ class HealthyWorld:
         """Dead letters are worth a look, always, and so are files if none has a name that the pattern matches."""
         self.examinations += 1
         alarms = wrong(self.world.examine(later_secs=HOUR_SECS))
-        has_letters = any((self.world.state / "dead_letters").glob("*/*"))
+        has_letters = any(settlement is None for _, settlement in self.letters())
         none_matches = bool(self.fates) and {*self.fates.values()} == {PATTERN}
         expected = ["storage.pattern"] * none_matches + ["state.dead-letters"] * has_letters
         assert [each for each, _ in alarms] == expected, alarms
 
 
-class StopsAfter:
-    """A run that ends in order after so many commits; 0: at its end."""
-
-    def __init__(self, commits: int) -> None:
-        self.event = threading.Event()
-        self._left = commits
-
-    def log(self, event: str, /, **fields: object) -> None:
-        self._left -= event == "batch_committed"
-        if self._left == 0 and event == "batch_committed":
-            self.event.set()
-
-
-@contextmanager
-def unavailable(at: int) -> Iterator[None]:
-    """One write to storage fails, counted from 1."""
-    calls = Counter[str]()
-
-    def failing(whole: Callable[..., Any]) -> Callable[..., Any]:
-        def write(*arguments: Any, **named: Any) -> Any:
-            calls["writes"] += 1
-            if calls["writes"] == at:
-                raise StorageUnavailable("planted: storage does not answer")
-            return whole(*arguments, **named)
-
-        return write
-
-    with (
-        patch.object(LocalStore, "put", failing(LocalStore.put)),
-        patch.object(LocalStore, "create", failing(LocalStore.create)),
-        patch.object(LocalStore, "writer", failing(LocalStore.writer)),
-    ):
-        yield
-
-
-def healthy_world(folder: Path, seed: int) -> HealthyWorld:
+def healthy_world(folder: Path, seed: int, spark: Callable[[], Engine] | None = None) -> HealthyWorld:
+    """`spark`: makes an engine that replaces rows, in a world where these of overwritten files are replaced, too."""
     chance = random.Random(seed)
     settings: dict[str, object] = {
         "pattern": "**/*.{ndjson.gz,zip}",
         "new_fields": chance.choice(["add", "count", "rescue"]),
         "checkpoint": {"interval_files": chance.choice([1, 2, 100]), "interval_secs": 0},
+        "limits": {"max_record_bytes": LIMIT_BYTES},
     }
     if chance.random() < 0.3:  # files are read in slices
         settings["checkpoint"] = {"interval_files": 3, "interval_bytes": 50, "interval_secs": 0}
@@ -294,4 +292,7 @@ def healthy_world(folder: Path, seed: int) -> HealthyWorld:
         settings["on_overwrite"] = "dead_letter"
     if chance.random() < 0.5:
         settings["partition_filter"] = {"prefix_template": TEMPLATE, "lookback": 7}
-    return HealthyWorld(DoctorWorld(folder, settings), chance)
+    if spark is not None:
+        settings["on_overwrite"] = "replace"
+    engine = "local" if spark is None else "auto"
+    return HealthyWorld(DoctorWorld(folder, settings, {"engine": engine}, spark=spark), chance)

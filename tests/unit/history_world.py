@@ -143,11 +143,16 @@ def _line(chance: random.Random, name: str) -> ReceiptLine:
     path = name if chance.random() < 0.4 else f"{name}{chance.randrange(1000)}"
     found_by = chance.choice(["event", "sweep", "late", None])
     error = chance.choice([None, None, "torn"])
-    repair = chance.choice([None, None, None, "whole", "records"])
-    is_finished = chance.random() < 0.8
-    return line(
-        path, chance.choice("ef"), found_by=found_by, error=error, begins=True, finished=is_finished, repair=repair
-    )
+    repair = chance.choice([None, None, None, "whole", "records", "given"])
+    facts = {
+        "found_by": found_by,
+        "error": error,
+        "begins": True,
+        "finished": chance.random() < 0.8,
+        "repair": repair,
+        "repairs": chance.choice([None, chance.randrange(20)]) if repair else None,
+    }
+    return line(path, chance.choice("ef"), **facts)
 
 
 def memory_world() -> HistoryWorld:

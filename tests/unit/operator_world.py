@@ -5,7 +5,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,11 @@ from blizzard.storage.base import ObjectInfo
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.main import run_once
-from spark_job.wiring import source_job
+from spark_job.repair.wiring import repair_of
+from spark_job.repair.wishes import Wish
+from spark_job.repair.work import Result, Work
+from spark_job.tasks.engine import Engine
+from spark_job.wiring import SourceParts, source_job, source_parts
 
 HOUR_SECS = 3_600.0
 IDENTITY = SourceIdentity("orders", "shop", "_blizzard/orders_shop")
@@ -77,14 +81,27 @@ class OperatorWorld:
     def run(self, *, sweep: bool = True) -> None:
         assert self.run_until(threading.Event(), silent, sweep=sweep) == 0
 
+    def engine(self, log: Log) -> Engine:
+        return LocalEngine(S3Settings(), dict, log, cores=1)
+
     def run_until(self, stop: threading.Event, log: Log, *, sweep: bool = True) -> int:
         """Returns the exit code."""
-        engine = LocalEngine(S3Settings(), dict, log, cores=1)
+        engine = self.engine(log)
         jobs = [
             source_job(pipeline, source, engine=engine, s3=S3Settings(), log=log)
             for pipeline, source in self.config().sources()
         ]
         return run_once(jobs, sweep, log, stop)
+
+    def repair(self, wish_of: Callable[[SourceParts], Wish]) -> list[Result]:
+        """As `blizzard replay` and `blizzard replace` do it. Returns what became of each file."""
+        ((pipeline, source),) = self.config().sources()
+        parts = source_parts(pipeline, source, engine=self.engine(silent), s3=S3Settings(), log=silent)
+        wish = wish_of(parts)
+        assert wish.unreadable == []
+        work = Work(wish.items)
+        repair_of(parts, work).run()
+        return [*wish.results, *work.results]
 
     def table(self) -> DeltaTable:
         return DeltaTable(str(self.lake))

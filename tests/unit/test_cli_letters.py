@@ -1,6 +1,10 @@
 """`blizzard letters`: grouped by reason, filtered, and with the raw records."""
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -139,3 +143,17 @@ def test_nothing_is_written_and_no_letter_is_no_fault(
     capsys.readouterr()
     found = answer(OperatorWorld(tmp_path / "empty"), capsys)
     assert (found["files"], found["groups"]) == (0, [])
+
+
+def test_many_letters_show_how_far_it_is_on_a_terminal(world: OperatorWorld) -> None:
+    letters = DeadLetters(world.source.state, IDENTITY.state_prefix, IDENTITY.source_id)
+    letters.write_records([DeadLetter("a/9.gz", "e", Stage.PARSE, "bad", row) for row in range(500)], FIRST_TS)
+    ours, theirs = pty.openpty()
+    code = "import sys; from blizzard.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, "letters", str(world.config_file)]
+    done = subprocess.run(words, stderr=theirs, stdout=subprocess.PIPE, check=True, text=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode()
+    os.close(ours)
+    assert "reading letters" in shown
+    assert "505 refused records" in done.stdout

@@ -177,6 +177,8 @@ def test_overwritten_files_that_are_refused_do_not_wait(tmp_path: Path) -> None:
     world.land("a.ndjson.gz", "other", "content")
     world.run()
     assert world.finding("state.backlog", later_secs=2 * DAY_SECS).verdict is Verdict.OK
+    world.settings["on_overwrite"], world.pipeline["engine"] = "replace", "auto"  # as if it could not be read
+    assert world.finding("state.backlog", later_secs=2 * DAY_SECS).verdict is Verdict.OK
     world.manifest.append([Entry("b.ndjson.gz", 1, "e", 1.0)], writer_id="w", now_ts=time.time())
     found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
     assert (found.verdict, "2 files wait" in found.found) == (Verdict.PROBLEM, True), found

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from blizzard.cli import main
 from blizzard.errors import AccessDenied
 from blizzard.history.keeper import HOUR_SECS, HistoryKeeper
 from blizzard.history.packer import DAY_SECS, HistorySettings
@@ -181,5 +182,12 @@ def test_files_of_a_real_table_have_the_same_life_with_and_without_packs(
     after = files(world, capsys)
     assert {path: after[path] for path in before} == before
     assert (after["a/torn.ndjson.gz"]["announced_by"], bool(after["a/torn.ndjson.gz"]["reason"])) == ("sweep", True)
+    (pack,) = (world.state / "history").rglob("*.parquet")
+    pack.write_bytes(bytes(pack.stat().st_size))
+    assert main(["files", str(world.config_file)]) == 0
+    assert (
+        "cannot be read (ValueError: its content is not that of its name). Nothing is lost: receipts say the same. "
+        in (capsys.readouterr().err)
+    )
     shutil.rmtree(world.state / "history")
     assert sum(life["announced_by"] is None for life in files(world, capsys).values()) == 30

@@ -6,10 +6,23 @@ from dataclasses import replace
 import pytest
 
 from blizzard.errors import StorageUnavailable
+from blizzard.history import packer
 from blizzard.history.packer import DAY_SECS, day_of
 from blizzard.history.packs import get_packs
 from blizzard.state.delta_log import commit_key
-from tests.unit.history_world import FOLDER, MONDAY, RECEIPTS, SMALL, answers, days, found, line, memory_world, stored
+from tests.unit.history_world import (
+    FOLDER,
+    MONDAY,
+    RECEIPTS,
+    SMALL,
+    HistoryWorld,
+    answers,
+    days,
+    found,
+    line,
+    memory_world,
+    stored,
+)
 from tests.unit.operator_world import IDENTITY
 from tests.unit.watched_calls import Calls, WatchedStore
 
@@ -81,6 +94,41 @@ def test_a_pack_that_is_gone_or_shorter_is_packed_again() -> None:
         world.pack()
         assert world.packs() == before
         assert world.store.get(key) == whole
+
+
+def damage(world: HistoryWorld, name: str) -> bytes:
+    """One byte becomes another one. Returns what it was before."""
+    whole = world.store.get(FOLDER + name)
+    at = len(whole) // 3
+    world.store.put(FOLDER + name, whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    return whole
+
+
+def test_a_damaged_pack_of_the_right_size_is_packed_again() -> None:
+    world = days(memory_world(), 4, 4, 4, 1)
+    world.pack()
+    before = world.packs()
+    whole = damage(world, before[1].name)
+    world.pack()
+    assert world.packs() == before
+    assert world.store.get(FOLDER + before[1].name) == whole
+    (fields,) = [fields for event, fields in world.log if event == "pack_damaged"]
+    assert (fields["pack"], "its content is not that of its name" in str(fields["error"])) == (before[1].name, True)
+
+
+def test_of_many_packs_some_are_read_and_in_the_end_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = days(memory_world(), *[4] * 9, 1)
+    world.pack()
+    packs, calls = world.packs(), Calls()
+    monkeypatch.setattr(packer, "CHECKED_BYTES", 2 * packs[0].size)
+    whole = {pack.name: damage(world, pack.name) for pack in packs}
+    world.packer(WatchedStore(world.store, calls)).pack(world.checkpoint, world.now_ts)
+    read = {name for name in calls.names if name.startswith("get_range")}
+    assert 1 <= len(read) <= 2
+    for _ in range(200):
+        world.now_ts += DAY_SECS
+        world.packer().pack(world.checkpoint, world.now_ts)
+    assert {name: world.store.get(FOLDER + name) for name in whole} == whole
 
 
 def test_lost_receipts_leave_a_hole_that_a_question_fills_from_the_log() -> None:

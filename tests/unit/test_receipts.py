@@ -27,6 +27,7 @@ lines = st.builds(
     event_ts=strategies.moments,
     error=st.none() | strategies.any_text,
     finished=st.booleans(),
+    repairs=st.none() | strategies.naturals,
 )
 
 

@@ -11,15 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from blizzard.audit import audit
 from blizzard.cli import main
 from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
-from tests.unit.documents import section, text
+from tests.unit.documents import first_cells, section, text, words
 from tests.unit.rebuild_lake import RebuildLake
 
 Prepare = Callable[[RebuildLake], None]
 TROUBLES: dict[str, tuple[Prepare, Mapping[str, tuple[int, str]]]] = {}
 """By heading: the trouble, and of each command the exit code and something of its answer."""
+
+REPORT_KEY = SourceIdentity("orders", "shop", "_blizzard/orders_shop").report_key
 
 
 class Terminal(io.StringIO):
@@ -109,6 +113,20 @@ def the_folder_is_gone(lake: RebuildLake) -> None:
     shutil.rmtree(lake.folder / "incoming")
 
 
+@trouble("## Sweeps stay unfinished", doctor=(0, "there is no report of one"), plan=(0, "1 files"))
+def no_sweep_has_ended(lake: RebuildLake) -> None:
+    lake.run()
+    (lake.folder / "lake" / REPORT_KEY).unlink()
+    lake.land("day=1/b.ndjson")
+
+
+@trouble("### A table that was moved", status=(1, "has taken the place of this one"))
+def another_table_has_taken_its_place(lake: RebuildLake) -> None:
+    lake.run()
+    assert main(["rebuild", "pipelines.yaml", "--to", "lake2", "--swap", "--yes"]) == 0
+    lake.file.write_text(lake.text)
+
+
 @trouble(
     "## Dead letters",
     letters=(0, "1 refused records"),
@@ -128,6 +146,23 @@ def expected_of(command: list[str], answers: Mapping[str, tuple[int, str]]) -> t
     options = {"--dry-run": "dry", "--records": "records", "--repair": "repaired"}
     names = [name for option, name in options.items() if option in command]
     return answers[names[0] if names else command[0]]
+
+
+def test_each_alarm_has_a_command_that_helps() -> None:
+    alarms = {heading for heading in HEADINGS if re.search(r"^`\w+Alarm`: ", own_text(heading).strip())}
+    without = {heading for heading in alarms if "$ blizzard " not in own_text(heading)}
+    assert len(alarms) > 15
+    assert without == {"## A table is not in the catalog"}  # of which only the catalog knows
+
+
+def test_whatever_an_audit_finds_has_an_answer() -> None:
+    notices = {*first_cells(section("docs/cli.md", "## `blizzard audit`"))}
+    answered = words(section("docs/runbook.md", "## What an audit finds"))
+    assert {*audit.BAD} | {kind for kind in notices if re.fullmatch("[a-z]+(_[a-z]+)+", kind)} - FIELDS <= answered
+
+
+FIELDS = {"skipped_by", "table_version", "listed_at", "table_uri"}
+"""Of the answer: no faults."""
 
 
 def test_each_section_with_commands_has_a_trouble_here() -> None:

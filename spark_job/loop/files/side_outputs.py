@@ -1,7 +1,8 @@
 """What a batch of files writes in addition to its rows. Before the commit: dead letters and the receipt. After it: the
 copy of the checkpoint; then the manifest is trimmed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from blizzard.errors import BlizzardError
 from blizzard.ledger.keeper import LedgerKeeper
@@ -100,12 +101,16 @@ class SideOutputs:
         unknown_fields: UnknownFields,
         misfits: UnknownFields,
         repair: Repair | None = None,
+        repairs: Mapping[str, int] = MappingProxyType({}),
     ) -> Receipt:
-        """`base`: the checkpoint before the commit."""
+        """`base`: the checkpoint before the commit. `repairs`: by path, which commit a repair follows."""
         self._log_fields(unknown_fields, misfits)
         now_ts = self._clock()
         planned = {file.path: file for file in files}
-        lines = [_line_of(outcome, planned.get(outcome.path), repair) for outcome in outcomes]
+        lines = [
+            _line_of(outcome, planned.get(outcome.path), repair)._replace(repairs=repairs.get(outcome.path))
+            for outcome in outcomes
+        ]
         with self._watch.part("receipt"):
             receipt = self._receipts.put(
                 sequence=base.sequence + 1,

@@ -12,6 +12,7 @@ TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset(CAMPAIGN.variants)}
 WORLDS_OF_A_VARIANT = 200
 
 
+@pytest.mark.spark
 def test_healthy_worlds_give_no_alarm_and_each_planted_fault_is_found(tmp_path: Path) -> None:
     run = Run(1, Budget(time.monotonic, rounds=2 * len(FAULTS)), tmp_path)
     CAMPAIGN.run(run)

@@ -1,0 +1,156 @@
+"""The faults that the campaign plants in worlds that are healthy without them."""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import write_deltalake
+
+from blizzard.audit.report import AuditReport
+from blizzard.state.checkpoint_codec import CheckpointCodec
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.settled_letters import letters_with_settlements
+from tests.unit.doctor_world import DoctorWorld
+from tests.unit.operator_world import IDENTITY, kinds, paths
+
+DELETED = "a row deleted by hand"
+DOUBLED = "a file doubled by a foreign writer"
+LOST_LETTERS = "lost letters"
+CONTENTS = "rows of two contents"
+WRITERS, RECEIPTS, MANIFEST = "table.other-writers", "state.receipts", "state.manifest"
+"""Ids of the doctor's checks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """`plant` returns the file that it is about, or None if it cannot be planted in this world. `finds`: whether an
+    audit shows it under its right name. `check`: the doctor's that shows it, too; None: it is no matter of the
+    doctor."""
+
+    name: str
+    plant: Callable[[DoctorWorld, list[str]], str | None]
+    finds: Callable[[AuditReport, str], bool]
+    check: str | None = None
+
+
+def _delete_rows(world: DoctorWorld, files: list[str]) -> str | None:
+    if not files:
+        return None
+    quoted = files[0].replace("'", "''")
+    world.table().delete(f"_source.file = '{quoted}'")
+    return files[0]
+
+
+def _double_rows(world: DoctorWorld, files: list[str]) -> str | None:
+    if not files:
+        return None
+    table = world.table().to_pyarrow_table()
+    rows = table.filter(pc.equal(pc.struct_field(table["_source"], "file"), files[0]))
+    write_deltalake(world.table(), rows, mode="append")
+    return files[0]
+
+
+def _change_content(world: DoctorWorld, files: list[str]) -> str | None:
+    if not files or world.settings.get("on_overwrite"):
+        return None
+    world.land(files[0], "other", "content")
+    return files[0]
+
+
+def lose_receipt(world: DoctorWorld, files: list[str]) -> str | None:
+    """The newest one, if its commit brought rows of each of its files: of others the table does not know."""
+    copy = CheckpointCodec(world.store, IDENTITY).read_copy()
+    if copy is None or copy.receipt is None:
+        return None
+    newest = world.state / "receipts" / copy.receipt
+    lines = json.loads(gzip.decompress(newest.read_bytes()))["files"]
+    if not all(line["rows"] and line["path"] in files for line in lines):
+        return None
+    newest.unlink()
+    return newest.name
+
+
+def _wipe_manifest(world: DoctorWorld, files: list[str]) -> str | None:
+    shutil.rmtree(world.state / "pending")
+    return ""
+
+
+def _forge_segment(world: DoctorWorld, files: list[str]) -> str | None:
+    newest = max((world.state / "pending").iterdir(), key=lambda file: file.name)
+    number = int(newest.stem) + 1
+    (newest.parent / f"{number:020d}.json").write_text('{"format": 1}')
+    return ""
+
+
+def _restore(world: DoctorWorld, files: list[str]) -> str | None:
+    """To its first version, if rows came later."""
+    table = world.table()
+    rows = table.to_pyarrow_table(columns=["_source"]).num_rows
+    if not table.version():
+        return None
+    table.restore(0)
+    return "" if world.table().to_pyarrow_table(columns=["_source"]).num_rows < rows else None
+
+
+def _lose_event(world: DoctorWorld, files: list[str]) -> str | None:
+    """Of a file in a folder that no sweep looks at."""
+    if not world.settings.get("partition_filter"):
+        return None
+    path = "date=2020-01-01/lost.ndjson.gz"
+    world.land(path, "lost")
+    return path
+
+
+def _letters_of_files(world: DoctorWorld, files: list[str]) -> Iterator[tuple[str, str]]:
+    """Of files with records that are still refused: the path, and the folder of its letters."""
+    letters = DeadLetters(world.store, IDENTITY.state_prefix, IDENTITY.source_id)
+    stored = letters_with_settlements(world.store, IDENTITY.state_prefix, IDENTITY.source_id, [])
+    for letter, settlement in stored:
+        info = world.source.files.head(str(letter["path"]))
+        is_current = info is not None and info.etag == letter["etag"]
+        if settlement is None and "row" in letter and letter["path"] in files and is_current:
+            yield str(letter["path"]), letters.dead_letter_folder(str(letter["path"]), str(letter["etag"]))
+
+
+def _lose_letters(world: DoctorWorld, files: list[str]) -> str | None:
+    for path, folder in _letters_of_files(world, files):
+        shutil.rmtree(world.lake / folder)
+        return path
+    return None
+
+
+def _double_letters(world: DoctorWorld, files: list[str]) -> str | None:
+    for path, folder in _letters_of_files(world, files):
+        for file in [*(world.lake / folder).iterdir()]:
+            shutil.copy(file, file.with_name(f"copy-{file.name}"))
+        return path
+    return None
+
+
+def _add_other_content(world: DoctorWorld, files: list[str]) -> str | None:
+    if not files:
+        return None
+    rows = world.table().to_pyarrow_table()
+    row = next(each for each in rows.to_pylist() if each["_source"]["file"] == files[0])
+    row["_source"]["etag"] = "of before"
+    write_deltalake(world.table(), pa.Table.from_pylist([row], rows.schema), mode="append")
+    return files[0]
+
+
+FAULTS = (
+    Planted(DELETED, _delete_rows, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
+    Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path], WRITERS),
+    Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path]),
+    Planted("a lost receipt", lose_receipt, lambda report, path: kinds(report) == ["ledger_incomplete"], RECEIPTS),
+    Planted("a wiped manifest", _wipe_manifest, lambda report, path: kinds(report) == ["manifest_wiped"]),
+    Planted("a forged segment", _forge_segment, lambda report, path: kinds(report) == ["segment_unreadable"], MANIFEST),
+    Planted("a restored table", _restore, lambda report, _: {*kinds(report)} >= {"table_restored"}, WRITERS),
+    Planted(LOST_LETTERS, _lose_letters, lambda report, path: paths(report, "letters_lost") == [path]),
+    Planted("doubled letters", _double_letters, lambda report, path: paths(report, "letters_doubled") == [path]),
+    Planted(CONTENTS, _add_other_content, lambda report, path: paths(report, "other_content") == [path], WRITERS),
+    Planted("a lost event", _lose_event, lambda report, path: paths(report, "missing") == [path]),
+)
