@@ -22,7 +22,7 @@ def _registry_url(text: str) -> str:
     except ValueError:
         parts, has_place = urlsplit(""), False
     if not has_place or parts.scheme not in ("http", "https") or not re.fullmatch(r"[!-~]+", text):
-        raise ValueError(f"found {re.sub(r'//[^/]*@', '//…@', text)!r:.200}; {expected}")
+        raise ValueError(f"found {re.sub(r'.*@', '…@', text)!r:.200}; {expected}")
     if parts.username is not None or parts.password is not None:
         raise ValueError(f"found a login in the address; {expected}, and the login in username and password")
     if parts.query or parts.fragment:

@@ -3,9 +3,11 @@
 import base64
 import io
 import json
+import ssl
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,21 +33,29 @@ def framed(schema_id: int, schema: Any, record: Any) -> bytes:
 
 
 class Registry:
-    """Schemas that are added get the ids 1, 2 and so on. `answer`, if it is set, answers instead."""
+    """Schemas that are added get the ids 1, 2 and so on. `answer`, if it is set, answers instead. `certificate`: a file
+    with it and its key, for TLS."""
 
-    def __init__(self, login: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self, login: tuple[str, str] | None = None, certificate: Path | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self.asked: list[str] = []
         """The paths, in their order."""
         self.answer: Callable[[], Answer] | None = None
         self._documents: dict[int, dict[str, Any]] = {}
         self._login = login
         schema_registry._cached.clear()  # of another registry, which had the same port
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server = ThreadingHTTPServer((host, 0), _handler(self))
+        self._scheme = "http" if certificate is None else "https"
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self._server.server_port}"
 
     def add(self, schema: Any, **more: Any) -> int:
         """`more`: further fields of the answer."""

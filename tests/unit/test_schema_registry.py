@@ -1,9 +1,7 @@
 """The client of a schema registry, over HTTP."""
 
-import http.server
 import json
 import socket
-import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +12,11 @@ import pytest
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.kafka import schema_registry
 from blizzard.kafka.schema_registry import NoSchema, SchemaRegistry
+from infra.local.kafka.security import Security
 from tests.unit.schema_registry import Registry, record_of
 
 ID = record_of({"id": "long"})
-PASSWORD = "secret-password"  # noqa: S105
+PASSWORD = "secret-password"
 
 
 @pytest.fixture
@@ -161,8 +160,28 @@ def test_an_answer_that_trickles_is_given_up() -> None:
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         start = time.monotonic()
-        with pytest.raises(RetryableError, match="has not ended after 0.3 s"):
+        with pytest.raises(RetryableError, match=r"has not ended after 0\.3 s"):
             SchemaRegistry(f"http://127.0.0.1:{server.getsockname()[1]}", timeout_secs=0.3).schema(1)
         assert time.monotonic() - start < 10
         done.set()
         thread.join()
+
+
+def test_certificates_and_their_names_are_verified(tmp_path: Path) -> None:
+    security, stranger = (Security.make(tmp_path / name, {"u": "p"}) for name in ("ours", "theirs"))
+    with Registry(certificate=security.server_file, host="") as registry:
+        registry.add(ID)
+        for ca_location in (None, str(stranger.ca_file)):
+            with pytest.raises(PermanentError, match=r"cannot be verified.*`ca_location`"):
+                SchemaRegistry(registry.url, ca_location=ca_location).schema(1)
+        with pytest.raises(PermanentError, match="IP address mismatch"):
+            SchemaRegistry(registry.url.replace("127.0.0.1", "127.0.0.2"), ca_location=str(security.ca_file)).schema(1)
+        assert registry.asked == []
+        for name in ("127.0.0.1", "localhost"):
+            url = registry.url.replace("127.0.0.1", name)
+            assert SchemaRegistry(url, ca_location=str(security.ca_file)).schema(1)
+
+
+def test_a_file_of_authorities_that_is_not_there_is_an_error_of_the_configuration(registry: Registry) -> None:
+    with pytest.raises(PermanentError, match=r"certificates cannot be read.*ca_location"):
+        SchemaRegistry(registry.url, ca_location="/nowhere/ca.pem").schema(1)
