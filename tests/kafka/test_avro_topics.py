@@ -78,24 +78,22 @@ def test_a_registry_that_refuses_stops_the_source_before_anything_is_committed(
     assert lake.letters() == []
 
 
+def given(columns: str, schema: object) -> str:
+    return f"""format: avro
+                    schema: {columns}
+                    new_fields: add
+                    avro: {{schema: '{json.dumps(schema)}'}}"""
+
+
 def test_a_given_schema_that_does_not_fit_is_found_before_anything_is_read(new_lake: NewLake) -> None:
     with pytest.raises(PermanentError, match="p:clicks: the schema in `avro` does not fit"):
-        new_lake().job(
-            """format: avro
-                    schema: other STRING
-                    avro: {schema: '%s'}"""
-            % json.dumps(OLD)
-        )
+        new_lake().job(given("other STRING", OLD))
 
 
 def test_a_given_schema_and_a_column_for_a_new_field(new_lake: NewLake) -> None:
     lake = new_lake()
     lake.produce(*(encoded(NEW, {"id": number, "name": "n", "page": "p"}) for number in range(3)), b"\1")
-    given = """format: avro
-                    schema: id BIGINT, name STRING
-                    new_fields: add
-                    avro: {schema: '%s'}"""
-    lake.run(given % json.dumps(NEW))
+    lake.run(given("id BIGINT, name STRING", NEW))
     rows = [(row["id"], row["name"], row["page"], row["_rescued"]) for row in lake.rows()]
     assert rows == [(number, "n", "p", None) for number in range(3)]
     assert [letter["row"] for letter in lake.letters()] == [3]
