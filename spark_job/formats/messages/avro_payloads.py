@@ -13,8 +13,6 @@ from pyspark.sql import DataFrame
 from blizzard.errors import PermanentError
 from blizzard.kafka.schema_registry import NoSchema
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.avro.format import AvroFormat
-from spark_job.formats.avro.records import RecordDecoder
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, FileColumns
 from spark_job.formats.messages.block import Message, MessageBlock
 from spark_job.formats.messages.payloads import TOMBSTONE, size_fault
@@ -35,11 +33,41 @@ class Schemas(Protocol):
         ...
 
 
+class Decoder(Protocol):
+    """Of the records of one schema."""
+
+    def one(self, data: bytes, start: int) -> Any:
+        """The record that `data` holds from there to its end. Raises FileFault."""
+        ...
+
+    def batch(self, records: Sequence[Any]) -> pa.RecordBatch:
+        """Raises FileFault if columns cannot hold a value."""
+        ...
+
+
+class AvroRecords(Protocol):
+    """The format `avro`."""
+
+    def opened(self, schema: Any) -> tuple[Decoder, FileColumns]:
+        """`schema`: as JSON values. Raises FileFault if the records of a payload cannot be read by it."""
+        ...
+
+    def bounded(
+        self, batches: Iterator[pa.RecordBatch], columns: FileColumns, number: int, first_record: int
+    ) -> Iterator[BatchBlock]:
+        """Raises FileFault for a record above the limit."""
+        ...
+
+    def parse(self, blocks: Sequence[BatchBlock]) -> Parsed: ...
+
+    def decide(self, deferred: DataFrame) -> DataFrame: ...
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     """What messages with one schema are read by. `start`: where their records begin."""
 
-    decoder: RecordDecoder
+    decoder: Decoder
     columns: FileColumns
     start: int
 
@@ -48,7 +76,7 @@ class AvroPayloads:
     """`given`: the schema of all payloads, as JSON; None: each names its own, of `schemas`. Raises PermanentError if
     columns cannot be read by the given one."""
 
-    def __init__(self, records: AvroFormat, limits: Limits, given: str | None, schemas: Schemas | None) -> None:
+    def __init__(self, records: AvroRecords, limits: Limits, given: str | None, schemas: Schemas | None) -> None:
         self._records = records
         self._limits = limits
         self._schemas = schemas

@@ -10,7 +10,7 @@ from blizzard.config.formats import AVRO, ENVELOPE
 from blizzard.config.schema_rules import SchemaRules
 from spark_job.formats.messages.payloads import JsonPayloads, MessageFormat, TextPayloads
 from spark_job.formats.protocol import Limits
-from spark_job.formats.registry import open_format, with_rules
+from spark_job.formats.registry import RULED, open_format, with_rules
 
 
 def open_message_format(
@@ -30,9 +30,9 @@ def open_message_format(
 
 def _avro(limits: Limits, options: Mapping[str, Any], rules: SchemaRules, schema: StructType) -> MessageFormat:
     from blizzard.kafka.schema_registry import SchemaRegistry
-    from spark_job.formats.avro.format import AvroFormat
-    from spark_job.formats.messages.avro_payloads import AvroPayloads
+    from spark_job.formats.messages.avro_payloads import AvroPayloads, AvroRecords
 
     registry = options["registry"]
     schemas = None if registry is None else SchemaRegistry(**registry)
-    return AvroPayloads(AvroFormat(schema, limits, rules), limits, options["schema"], schemas)
+    records = cast("AvroRecords", RULED[AVRO](schema, limits, {}, rules))
+    return AvroPayloads(records, limits, options["schema"], schemas)
