@@ -1,5 +1,6 @@
 """Messages of Avro from a real broker, with a schema registry over HTTP."""
 
+import base64
 import json
 from collections.abc import Iterator
 
@@ -97,3 +98,15 @@ def test_a_given_schema_and_a_column_for_a_new_field(new_lake: NewLake) -> None:
     rows = [(row["id"], row["name"], row["page"], row["_rescued"]) for row in lake.rows()]
     assert rows == [(number, "n", "p", None) for number in range(3)]
     assert [letter["row"] for letter in lake.letters()] == [3]
+
+
+def test_a_record_that_a_constraint_refuses_is_a_letter_with_its_payload(new_lake: NewLake) -> None:
+    lake = new_lake()
+    payloads = [encoded(OLD, {"id": number, "name": "n"}) for number in (1, 500, 2)]
+    lake.produce(*payloads)
+    lake.run(given("id BIGINT, name STRING", OLD), pipeline="constraints: {small: 'id < 100'}")
+    assert [row["id"] for row in lake.rows()] == [1, 2]
+    [letter] = lake.letters()
+    assert letter["row"] == 1
+    assert "small" in letter["error"]
+    assert base64.b64decode(letter["raw_base64"]) == payloads[1]

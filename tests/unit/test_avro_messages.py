@@ -151,6 +151,17 @@ def test_versions_of_a_schema_in_any_order_become_rows_in_the_order_of_the_messa
     }
 
 
+def test_an_unknown_field_of_several_schemas_is_counted_from_its_first_message(registry: Registry) -> None:
+    old, new = record_of({"id": "int", "x": "int"}), record_of({"x": "string", "id": "int"})
+    first, second = registry.add(old), registry.add(new)
+    whole = framed(first, old, {"id": 1, "x": 1})
+    found = opened("id INT", registry=registry).parse(
+        [block(whole[:-1], framed(second, new, {"id": 2, "x": ""}), whole)]
+    )
+    assert rows(found) == [{"id": 2}, {"id": 1}]
+    assert {name: (field.records, field.first) for name, field in found.unknown.items()} == {"x": (2, 1)}
+
+
 @pytest.mark.parametrize(
     ("payload", "why"),
     [
