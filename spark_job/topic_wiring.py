@@ -13,6 +13,7 @@ from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.messages.registry import open_message_format
 from spark_job.loop.ingest import Ingest
 from spark_job.loop.topics.plan_ranges import BatchLimits, tasks_of
 from spark_job.loop.topics.settings import TopicLoopSettings
@@ -21,8 +22,10 @@ from spark_job.ports.offset_range import OffsetRange, TopicSettings
 from spark_job.ports.reader import RangesReader
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.schema import columns_of
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.reader import BatchReader, BatchRows
+from spark_job.tasks.task_reader import ReadSettings
 from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, new_id, read_settings
 
 POLL_SECS = 0.25
@@ -47,18 +50,29 @@ def topic_job(
     pipeline: Pipeline, source: Source, options: KafkaOptions, *, engine: Engine, s3: S3Settings, log: Log
 ) -> SourceJob:
     """`options`: those of the source. Nothing is opened or started yet. Raises PermanentError if Kafka's client is not
-    installed."""
+    installed, or no message could be read as the source says."""
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
         raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
+    settings = read_settings(source)
+    _check_messages(source, settings)
     parts = _parts(pipeline, source, engine, s3, log)
     table = delta_table(parts, source.record_ddl, has_file=lambda path, topic_id: False)
     topics = TopicSettings(options.client_settings(), options.isolation)
-    reader = TopicReader(batch_reader(parts, table, read_settings(source), topics))
+    reader = TopicReader(batch_reader(parts, table, settings, topics))
     ingest = _ingest(parts, _settings(source, options), KafkaBrokers(options), table, reader)
     waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
     return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
+
+
+def _check_messages(source: Source, settings: ReadSettings) -> None:
+    """Raises PermanentError."""
+    try:
+        options = settings.limits, settings.options, settings.rules
+        open_message_format(settings.format, columns_of(source.record_ddl), *options)
+    except PermanentError as error:
+        raise PermanentError(f"{source.id}: {error}") from error
 
 
 def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> TableParts:

@@ -60,6 +60,7 @@ _CSV_LIMITS = FormatLimits(
 )
 _COLUMN_LIMITS = FormatLimits(types=_no_types("these files"))
 
+AVRO = "avro"
 MIXED = "mixed"
 INFER = "infer"
 """The `schema` of a source whose first batch decides on it."""
@@ -75,7 +76,7 @@ FILE_FORMATS: Mapping[str, FileFormat] = {
     ),
     "csv": FileFormat("values divided by a delimiter", ".csv", None, limits=_CSV_LIMITS, options=CsvOptions),
     "parquet": FileFormat("Parquet", ".parquet", None, limits=_COLUMN_LIMITS),
-    "avro": FileFormat("Avro's container files", ".avro", None, limits=_COLUMN_LIMITS),
+    AVRO: FileFormat("Avro's container files; of topics, records of Avro", ".avro", None, limits=_COLUMN_LIMITS),
     "orc": FileFormat("ORC", ".orc", None, limits=_COLUMN_LIMITS),
     "xml": FileFormat("one XML element a record", ".xml", None, limits=_XML_LIMITS, options=XmlOptions),
     "text": FileFormat(
@@ -114,6 +115,7 @@ MESSAGE_FORMATS: Mapping[str, FileFormat] = {
         may_be_compressed=False,
     ),
     "ndjson": FILE_FORMATS["ndjson"],
+    AVRO: FILE_FORMATS[AVRO],
     "text": FILE_FORMATS["text"],
 }
 """What a message of a topic may hold: one record."""

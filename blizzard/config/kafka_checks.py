@@ -1,6 +1,6 @@
 """Checks of a source: whether it is of files or of topics, and that it has no options of the other kind."""
 
-from blizzard.config.formats import ENVELOPE, MESSAGE_FORMATS
+from blizzard.config.formats import AVRO, ENVELOPE, MESSAGE_FORMATS
 from blizzard.config.model import Source
 from blizzard.config.problems import Path, Problems
 from blizzard.config.section import Section
@@ -37,6 +37,8 @@ def _check_files(source: Source, path: Path, problems: Problems) -> None:
         problems.add((*path, "format"), "envelope is for the messages of a topic, and the source has no block `kafka`")
     if source.envelope_options is not None:
         problems.add((*path, ENVELOPE), "has no effect without `format: envelope`; remove it")
+    if source.format == AVRO and source.avro_options is not None:
+        problems.add((*path, AVRO), "has no effect for files, which hold their own schemas; remove it")
     if _is_set(source.checkpoint, "interval_records"):
         text = "has no effect for files; remove it: interval_files and interval_bytes limit a batch"
         problems.add((*path, "checkpoint", "interval_records"), text)
@@ -50,6 +52,9 @@ def _check_topics(source: Source, path: Path, problems: Problems) -> None:
         problems.add((*path, "format"), f"found {source.format}; a message of a topic is one of {expected}; change it")
     if source.envelope_options is not None and source.format != ENVELOPE:
         problems.add((*path, ENVELOPE), f"has no effect with `format: {source.format}`; remove it")
+    if source.format == AVRO and source.avro_options is None and not problems.has((*path, AVRO)):
+        text = "is missing; add the schemas of the messages, such as: avro: {registry: {url: 'https://registry:8081'}}"
+        problems.add((*path, AVRO), text)
     for name in _OF_FILES:
         if _is_set(source, name):
             shown = Source.model_fields[name].alias or name

@@ -24,6 +24,7 @@ _PLACEHOLDERS: Mapping[str, Any] = {
     "sources": {},
     "table_uri": "s3://placeholder/table",
     "bootstrap_servers": "placeholder:9092",
+    "url": "http://placeholder",
     "pattern": "**",
     "prefix_template": "%Y",
     "lookback": 1,

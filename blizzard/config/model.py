@@ -14,9 +14,11 @@ from pydantic import (
 )
 
 from blizzard.config import source_names, uri
+from blizzard.config.avro_options import AvroMessageOptions
 from blizzard.config.compressions import AUTO, CompressionName, auto_help
 from blizzard.config.format_options import CsvOptions, EnvelopeOptions, JsonOptions, TextOptions, XmlOptions
 from blizzard.config.formats import (
+    AVRO,
     ENVELOPE,
     FILE_FORMATS,
     FORMATS,
@@ -117,6 +119,11 @@ class Source(SchemaRuleOptions, HowToRead):
     format: SourceFormatName = Field(default="ndjson", description=format_help(FORMATS))
     envelope_options: EnvelopeOptions | None = Field(
         default=None, alias="envelope", description="The options of `format: envelope`."
+    )
+    avro_options: AvroMessageOptions | None = Field(
+        default=None,
+        alias="avro",
+        description="The schemas of the messages of a topic with `format: avro`. Files hold their own.",
     )
     pattern: Annotated[str, AfterValidator(_pattern)] = Field(
         default="**",
@@ -222,7 +229,10 @@ class Source(SchemaRuleOptions, HowToRead):
 
     @property
     def format_options(self) -> dict[str, Any]:
-        """As JSON values with every default filled in: the block of the format, or the rules of `mixed`."""
+        """As JSON values with every default filled in: the block of the format, or the rules of `mixed`. They may have
+        a password, so they are never logged."""
+        if self.format == AVRO and self.avro_options is not None:
+            return self.avro_options.for_tasks()
         if self.format != MIXED:
             return super().format_options
         rules = [

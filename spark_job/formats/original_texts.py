@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from spark_job.formats.lines import LineBlock
+from spark_job.formats.messages.block import MessageBlock
 from spark_job.formats.protocol import Block
 from spark_job.formats.record_list import RecordList
 
@@ -17,6 +18,8 @@ def original_text(blocks: Sequence[Block], number: int) -> bytes | None:
                     return block.lines()[number]
                 case RecordList():
                     return block.records[number]
+                case MessageBlock():
+                    return block.messages[number].payload
             return None
         number -= block.count
     return None

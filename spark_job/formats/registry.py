@@ -1,7 +1,7 @@
 """Every file format by the name that `format:` has in the configuration."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql.types import StructType
 
@@ -115,9 +115,16 @@ def open_format(
         return FORMATS[name](schema, limits, options)
     if name == MIXED:
         return _mixed(schema, limits, options, rules)
+    return cast("Format[Any]", with_rules(lambda columns: RULED[name](columns, limits, options, rules), schema, rules))
+
+
+def with_rules(make: Callable[[StructType], Any], schema: StructType, rules: SchemaRules) -> Any:
+    """What `make` returns for the columns that it has to find, with the rules applied."""
+    if rules == NO_RULES:
+        return make(schema)
     from spark_job.formats.ruled_format import RuledFormat
     from spark_job.formats.source_keys import SourceKeys
 
     columns = StructType([field for field in schema if field.name != RESCUED or not rules.rescues])
     keys = SourceKeys(columns, rules.fields)
-    return RuledFormat(RULED[name](keys.schema, limits, options, rules), schema, keys, rules)
+    return RuledFormat(make(keys.schema), schema, keys, rules)

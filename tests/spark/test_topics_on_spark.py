@@ -10,6 +10,7 @@ from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
 from tests.kafka.topic_lake import TopicLake
 from tests.kafka.topics import Message
+from tests.unit.schema_registry import Registry, framed, record_of
 
 pytestmark = pytest.mark.spark
 NDJSON = "format: ndjson\n                    schema: id BIGINT, price DECIMAL(9,2)"
@@ -57,3 +58,25 @@ def test_a_large_partition_is_divided_between_tasks(lake: TopicLake) -> None:
     lake.produce(*[Message(b"x" * 10, partition=1)] * 60_000, *[Message(b"y", partition=2)] * 3)
     lake.run()
     assert lake.places() == [*((1, n) for n in range(60_000)), *((2, n) for n in range(3))]
+
+
+def test_messages_of_avro_by_the_schemas_of_a_registry(lake: TopicLake) -> None:
+    old, new = record_of({"id": "int"}), record_of({"name": "string", "id": "long"})
+    with Registry(("u", "secret-password")) as registry:
+        first, second = registry.add(old), registry.add(new)
+        lake.produce(
+            Message(framed(first, old, {"id": 1}), partition=1),
+            Message(framed(second, new, {"id": 2, "name": "n"})),
+            Message(framed(first, old, {"id": 3}) + b"x", b"key"),
+        )
+        login = "username: u, password: secret-password"
+        lake.run(
+            source=f"""format: avro
+                    schema: id BIGINT, name STRING
+                    new_fields: rescue
+                    derive: {{word: "soundex(name)"}}
+                    avro: {{registry: {{url: "{registry.url}", {login}}}}}"""
+        )
+    assert [(row["id"], row["name"], row["word"]) for row in lake.rows()] == [(2, "n", "N000"), (1, None, None)]
+    [letter] = lake.letters()
+    assert (letter["row"], letter["key"]) == (1, "key")

@@ -305,3 +305,16 @@ def test_a_record_above_the_limit_refuses_the_file() -> None:
             avro({"s": "string"}, [{"s": ""}, {"s": "x" * 5_000}]),
             limits=Limits(max_record_bytes=4_096),
         )
+
+
+def test_types_that_double_each_other_refuse_the_file() -> None:
+    """They would be as many as 2 to the power of 45."""
+    inner: Any = "long"
+    for at in range(45):
+        fields = [{"name": "x", "type": inner}, {"name": "y", "type": f"b{at - 1}" if at else "long"}]
+        inner = {"type": "record", "name": f"b{at}", "fields": fields}
+    fields = [{"name": "v", "type": "string"}, {"name": "z", "type": inner}]
+    text = json.dumps({"type": "record", "name": "r", "fields": fields}).encode()
+    stored = b"Obj\x01\x02\x16avro.schema" + varint(len(text)) + text + b"\x00" + b"s" * 16
+    with pytest.raises(FileFault, match="more than 100,000 types"):
+        read_file("avro", "v STRING", stored)

@@ -1,5 +1,8 @@
 """The block `kafka` of a source."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from blizzard.cli.selection import selected, selected_of_files
@@ -143,3 +146,112 @@ def test_a_stack_refuses_topics_and_commands_about_files_name_them() -> None:
     assert [found.id for _, found in selected(config, None, None)] == ["p:s"]
     with pytest.raises(ConfigError, match="source p:s: it reads topics"):
         selected_of_files(config, None, None)
+
+
+RECORD = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "string"}]}'
+
+
+def avro(block: str) -> str:
+    return f"""format: avro
+                schema: a STRING
+                avro: {{{block}}}"""
+
+
+def test_a_registry_has_its_login_in_what_tasks_get_and_nowhere_else() -> None:
+    login = "username: u, password: secret-password, ca_location: /ca.pem"
+    found = source(f"{SERVERS}, topics: [a]", avro(f"registry: {{url: 'https://r:8081/', {login}}}"))
+    assert found.format_options == {
+        "schema": None,
+        "registry": {
+            "url": "https://r:8081",
+            "username": "u",
+            "password": "secret-password",
+            "ca_location": "/ca.pem",
+        },
+    }
+    assert "secret-password" not in repr(found)
+    assert "secret-password" not in found.model_dump_json()
+
+
+def test_the_text_of_a_schema_file_is_part_of_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "clicks.avsc").write_text(RECORD)
+    given = source(f"{SERVERS}, topics: [a]", avro(f"schema: '{RECORD}'"))
+    assert given.format_options == {"schema": RECORD, "registry": None}
+    for folder, path in ((str(tmp_path), "clicks.avsc"), (None, str(tmp_path / "clicks.avsc"))):
+        document = text(f"{SERVERS}, topics: [a]", avro(f"schema_file: {path}"))
+        ((_, found),) = parse_config(document, {}, folder=folder).sources()
+        assert found == given
+        assert found.avro_options is not None
+        written = json.dumps(found.avro_options.model_dump(mode="json", by_alias=True))
+        assert source(f"{SERVERS}, topics: [a]", avro(written[1:-1])) == given
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("", "avro: expected one of schema, schema_file and registry"),
+        (
+            f"schema: '{RECORD}', registry: {{url: 'http://r'}}",
+            "avro: expected one of schema, schema_file and registry",
+        ),
+        (f"schema: '{RECORD}', schema_file: a.avsc", "avro: expected one of schema, schema_file and registry"),
+        ("schema: '{'", "avro.schema: found '{', expected a schema of Avro as JSON"),
+        ("schema: '\"string\"'", "avro.schema: found a schema of the type 'string'"),
+        ("schema: '[]'", "avro.schema: found a schema of the type []"),
+        (f"schema: {RECORD}", "avro.schema: found a mapping, expected text (put it in quotes)"),
+        ("schema_file: a.avsc", "avro: schema_file: found the relative path 'a.avsc'"),
+        ("schema_file: ~/a.avsc", "`~` is not expanded here"),
+        ("schema_file: /nowhere/a.avsc", "'/nowhere/a.avsc' cannot be read: No such file or directory"),
+        ("schema_file: /dev/zero", "'/dev/zero' has more than 1,048,576 bytes"),
+        ("registry: {}", "avro.registry.url: is missing"),
+        ("registry: {url: 'r:8081'}", "avro.registry.url: found 'r:8081'; expected the address"),
+        ("registry: {url: 'ftp://r'}", "expected the address"),
+        ("registry: {url: 'http://r:99999'}", "expected the address"),
+        ("registry: {url: 'http://'}", "expected the address"),
+        ("registry: {url: 'http://r/a b'}", "expected the address"),
+        ("registry: {url: 'http://r/?a=b'}", "with `?` or `#`"),
+        ("registry: {url: 'http://u:secret-password@r'}", "the login in username and password"),
+        ("registry: {url: 'u:secret-password@r'}", "expected the address"),
+        ("registry: {url: 'http://u:secret-password/x@r'}", "expected the address"),
+        ("registry: {url: 'http://r', username: u}", "username and password go together"),
+        ("registry: {url: 'http://r', password: secret-password}", "username and password go together"),
+        ("registry: {url: 'http://r', ca_location: /ca.pem}", "ca_location has no effect with http"),
+        ("registri: {url: 'http://r'}", "avro.registri: unknown key"),
+    ],
+)
+def test_a_block_of_avro_that_is_wrong_is_reported_with_its_place(block: str, expected: str) -> None:
+    found = problem(f"{SERVERS}, topics: [a]", avro(block))
+    assert f"pipelines.p.sources.s.{expected}" in found or expected in found
+    assert "secret-password" not in found
+    assert len(found.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        (text(f"{SERVERS}, topics: [a]", "format: avro\n                schema: a STRING"), "avro: is missing; add"),
+        (
+            text(f"{SERVERS}, topics: [a]", f"format: avro\n                avro: {{schema: '{RECORD}'}}"),
+            "schema: is missing",
+        ),
+        (
+            text(f"{SERVERS}, topics: [a]", avro(f"schema: '{RECORD}'").replace("format: avro", "format: ndjson")),
+            "only with avro",
+        ),
+        (
+            text("", avro(f"schema: '{RECORD}'")).replace("kafka: {}", "uri: s3://landing/a"),
+            "avro: has no effect for files",
+        ),
+        (
+            text("", avro(f"schema: '{RECORD}'"))
+            .replace("kafka: {}", "uri: s3://landing/a")
+            .replace("format: avro", "format: orc"),
+            "avro: has no effect with `format: orc`",
+        ),
+    ],
+)
+def test_the_block_of_avro_is_for_messages_of_avro(document: str, expected: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse_config(document, {})
+    [found] = refused.value.problems
+    assert expected in found

@@ -31,6 +31,8 @@ _WIDER: Mapping[frozenset[str], pa.DataType] = {
 }
 """Unions of two types that Spark reads as one."""
 _MAX_DEPTH = 50
+MAX_TYPES = 100_000
+"""Of a schema, each counted wherever it is used: a few types that are used twice by others can make any number."""
 
 
 class Unsupported(Exception):
@@ -79,40 +81,53 @@ def names_in(schema: Any) -> dict[str, Any]:
 _LEAST_BYTES: Mapping[str, int] = {"null": 0, "boolean": 1, "int": 1, "long": 1, "float": 4, "double": 8}
 
 
-def least_bytes(schema: Any, names: Mapping[str, Any], inside: tuple[str, ...] = ()) -> int:
-    """How many bytes a value takes at least. `inside`: the named types around it. Raises Unsupported for a type whose
-    size the bytes of a file do not bound: one that contains itself, and elements that take none."""
-    if len(inside) > _MAX_DEPTH:
-        raise Unsupported(f"it is nested more than {_MAX_DEPTH} levels deep")
-    if isinstance(schema, list):
-        parts = [least_bytes(branch, names, inside) for branch in schema]
-        return 1 + min(parts, default=0)
-    if isinstance(schema, str):
-        if schema in names:
-            return _least_of(names[schema], names, inside)
-        return _LEAST_BYTES.get(schema, 1)
-    return _least_of(schema, names, inside)
+def least_bytes(schema: Any, names: Mapping[str, Any]) -> int:
+    """How many bytes a value takes at least. Raises Unsupported for a type whose size the bytes of a file do not bound:
+    one that contains itself, and elements that take none; and for one with too many others in it."""
+    return _LeastBytes(names).of(schema, ())
 
 
-def _least_of(schema: Mapping[str, Any], names: Mapping[str, Any], inside: tuple[str, ...]) -> int:
-    kind, name = schema["type"], str(schema.get("name", ""))
-    match kind:
-        case "record" | "error":
-            if name in inside:
-                raise Unsupported(f"its type {name} contains itself")
-            around = (*inside, name)
-            return sum(least_bytes(field["type"], names, around) for field in schema["fields"])
-        case "array" | "map":
-            element = schema["items"] if kind == "array" else schema["values"]
-            around = (*inside, f"{kind} {len(inside)}")
-            if not least_bytes(element, names, around) and kind == "array":
-                raise Unsupported("it has an array whose elements take no bytes")
-            return 1
-        case "fixed":
-            return int(schema["size"])
-        case "enum":
-            return 1
-    return least_bytes(kind, names, (*inside, f"type {len(inside)}"))
+class _LeastBytes:
+    """`inside`: the named types around a type."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self._names = names
+        self._seen = 0
+
+    def of(self, schema: Any, inside: tuple[str, ...]) -> int:
+        self._seen += 1
+        if self._seen > MAX_TYPES:
+            raise Unsupported(f"it has more than {MAX_TYPES:,} types, each counted wherever its name is")
+        if len(inside) > _MAX_DEPTH:
+            raise Unsupported(f"it is nested more than {_MAX_DEPTH} levels deep")
+        if isinstance(schema, list):
+            parts = [self.of(branch, inside) for branch in schema]
+            return 1 + min(parts, default=0)
+        if isinstance(schema, str):
+            if schema in self._names:
+                return self._of_complex(self._names[schema], inside)
+            return _LEAST_BYTES.get(schema, 1)
+        return self._of_complex(schema, inside)
+
+    def _of_complex(self, schema: Mapping[str, Any], inside: tuple[str, ...]) -> int:
+        kind, name = schema["type"], str(schema.get("name", ""))
+        match kind:
+            case "record" | "error":
+                if name in inside:
+                    raise Unsupported(f"its type {name} contains itself")
+                around = (*inside, name)
+                return sum(self.of(field["type"], around) for field in schema["fields"])
+            case "array" | "map":
+                element = schema["items"] if kind == "array" else schema["values"]
+                around = (*inside, f"{kind} {len(inside)}")
+                if not self.of(element, around) and kind == "array":
+                    raise Unsupported("it has an array whose elements take no bytes")
+                return 1
+            case "fixed":
+                return int(schema["size"])
+            case "enum":
+                return 1
+        return self.of(kind, (*inside, f"type {len(inside)}"))
 
 
 def plain_schema(schema: Any) -> Any:

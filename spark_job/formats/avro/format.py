@@ -1,50 +1,25 @@
 """Avro: the records of container files, decoded block by block."""
 
 import io
-import struct
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import fastavro
 import pyarrow as pa
-from fastavro.schema import SchemaParseException, UnknownType
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.avro.arrow_schema import (
-    AvroField,
-    Unsupported,
-    fields_of,
-    least_bytes,
-    names_in,
-    plain_schema,
-)
+from spark_job.formats.avro.arrow_schema import AvroField, Unsupported, fields_of
 from spark_job.formats.avro.container import Container, EncodedBlock
+from spark_job.formats.avro.records import ERRORS, RecordDecoder
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, ColumnFormat, FileColumns
-from spark_job.formats.odd_data import json_text
 from spark_job.formats.protocol import Content, FileFault
-from spark_job.formats.python_values import shown
 
 MAX_BLOCK_BYTES = 64 << 20
 AT_ONCE_BYTES = 1 << 20
 """A block up to this size is decoded in one call; its records then take some ten times as much memory."""
 MAX_RECORDS = 10_000_000
 """Of a block. Records that take no bytes could be any number."""
-_ERRORS = (
-    ValueError,
-    LookupError,
-    EOFError,
-    TypeError,
-    AttributeError,
-    ArithmeticError,
-    MemoryError,
-    RecursionError,
-    struct.error,
-    SchemaParseException,
-    UnknownType,
-    pa.ArrowException,
-)
-"""What fastavro and pyarrow raise for a schema or for bytes that are not valid."""
 
 
 class AvroFormat(ColumnFormat):
@@ -53,7 +28,8 @@ class AvroFormat(ColumnFormat):
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         container = Container(content.stream(), max(MAX_BLOCK_BYTES, self._limits.max_record_bytes))
         number = total = 0
-        decoder, columns = self._decoder(container)
+        records, columns = self.opened(container.header.schema)
+        decoder = _Decoder(records)
         for block in container.blocks():
             total += len(block.data)
             self._limits.check_file_bytes(total)
@@ -62,15 +38,16 @@ class AvroFormat(ColumnFormat):
                 yield from self.bounded(pieces, columns, number, first_record)
             number += block.count
 
-    def _decoder(self, container: Container) -> "tuple[_Decoder, FileColumns]":
+    def opened(self, schema: Any) -> tuple[RecordDecoder, FileColumns]:
+        """`schema`: by which records were written, as JSON values. Raises FileFault if they cannot be read."""
         try:
-            found = _by_column(fields_of(container.header.schema), self._schema.names)
+            found = _by_column(fields_of(schema), self._schema.names)
             kinds, texts = self._kinds(found)
             columns = self.columns_of(pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found]))
-            return _Decoder(container, {name: found[name] for name in columns.wanted}, texts), columns
+            return RecordDecoder(schema, {name: found[name] for name in columns.wanted}, texts), columns
         except Unsupported as error:
             raise FileFault(Stage.PARSE, f"cannot be read: {error}") from error
-        except _ERRORS as error:
+        except ERRORS as error:
             raise FileFault(Stage.PARSE, f"not valid Avro: its schema: {error!r}") from error
 
     def _kinds(self, found: Mapping[str, AvroField]) -> tuple[dict[str, pa.DataType], set[str]]:
@@ -91,21 +68,14 @@ class AvroFormat(ColumnFormat):
 
 
 class _Decoder:
-    """Decodes the blocks of one file; `texts` are the fields that become JSON text. Raises what _ERRORS names if the
-    schema is not valid."""
+    """Decodes the blocks of one file."""
 
-    def __init__(self, container: Container, fields: Mapping[str, AvroField], texts: Set[str]) -> None:
-        self._fields = fields
-        self._decoded = {name: field.decoded() for name, field in fields.items() if name not in texts}
-        self._converted = {name: field.converted() for name, field in fields.items() if name not in texts}
-        plain = plain_schema(container.header.schema)
-        self._least_bytes = least_bytes(plain, names_in(plain))
-        self._record = fastavro.parse_schema(plain)
-        self._array = fastavro.parse_schema({"type": "array", "items": plain})
+    def __init__(self, records: RecordDecoder) -> None:
+        self._decoder = records
 
     def batches(self, block: EncodedBlock, size_bytes: int) -> Iterator[pa.RecordBatch]:
         """The records in pieces of about that size."""
-        if block.count * self._least_bytes > len(block.data) or block.count > MAX_RECORDS:
+        if block.count * self._decoder.least_bytes > len(block.data) or block.count > MAX_RECORDS:
             reason = f"not valid Avro: a block of {len(block.data):,} bytes says that it has {block.count:,} records"
             raise FileFault(Stage.PARSE, reason)
         each = min(MAX_BLOCK_ROWS, max(1, size_bytes * block.count // max(1, len(block.data))))
@@ -119,13 +89,13 @@ class _Decoder:
         whether the block has other bytes."""
         if len(block.data) <= AT_ONCE_BYTES:
             stored = io.BytesIO(b"".join((_varint(block.count), block.data, b"\0")) if block.count else b"\0")
-            decoded: Any = fastavro.schemaless_reader(stored, self._array)
+            decoded: Any = fastavro.schemaless_reader(stored, self._decoder.array)
             yield from decoded
             left = len(stored.getvalue()) - stored.tell() if block.count else len(block.data)
         else:
             stored = io.BytesIO(block.data)
             for _ in range(block.count):
-                yield fastavro.schemaless_reader(stored, self._record)
+                yield fastavro.schemaless_reader(stored, self._decoder.record)
             left = len(block.data) - stored.tell()
         if left:
             raise FileFault(Stage.PARSE, f"not valid Avro: {left:,} bytes of a block belong to no record")
@@ -133,24 +103,15 @@ class _Decoder:
     def _batch(self, records: Iterator[Any], count: int) -> pa.RecordBatch:
         try:
             some = list(islice(records, count))
-            columns = [
-                self._column(name, [record[field.name] for record in some]) for name, field in self._fields.items()
-            ]
-        except _ERRORS as error:
+        except ERRORS as error:
             raise FileFault(Stage.PARSE, f"not valid Avro: a record cannot be decoded: {error!r}") from error
-        return pa.RecordBatch.from_arrays(columns, names=[*self._fields])
-
-    def _column(self, name: str, values: list[Any]) -> pa.Array:
-        decoded = self._decoded.get(name)
-        if decoded is None:
-            return pa.array([None if value is None else json_text(shown(value)) for value in values], pa.string())
-        return pa.array(values, decoded).cast(self._converted[name])
+        return self._decoder.batch(some)
 
     def _at_end(self, records: Iterator[Any]) -> None:
         """Past the last record, where the rest of the block is compared."""
         try:
             more = next(records, None)
-        except _ERRORS as error:
+        except ERRORS as error:
             raise FileFault(Stage.PARSE, f"not valid Avro: what follows the records of a block: {error!r}") from error
         if more is not None:
             raise FileFault(Stage.PARSE, "not valid Avro: a block has more records than it says")

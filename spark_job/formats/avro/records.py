@@ -1,0 +1,79 @@
+"""Decodes records that one schema was written by, and makes columns of them."""
+
+import io
+import struct
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
+
+from blizzard.state.dead_letters import Stage
+from spark_job.formats.avro.arrow_schema import AvroField, least_bytes, names_in, plain_schema
+from spark_job.formats.odd_data import json_text
+from spark_job.formats.protocol import FileFault
+from spark_job.formats.python_values import shown
+
+ERRORS = (
+    ValueError,
+    LookupError,
+    EOFError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    MemoryError,
+    RecursionError,
+    struct.error,
+    SchemaParseException,
+    UnknownType,
+    pa.ArrowException,
+)
+"""What fastavro and pyarrow raise for a schema or for bytes that are not valid."""
+
+
+class RecordDecoder:
+    """`fields`: those to read, by the names of their columns; `texts`: those that become JSON text. Raises what ERRORS
+    names if the schema is not valid."""
+
+    def __init__(self, schema: Any, fields: Mapping[str, AvroField], texts: Set[str]) -> None:
+        self._fields = fields
+        self._decoded = {name: field.decoded() for name, field in fields.items() if name not in texts}
+        self._converted = {name: field.converted() for name, field in fields.items() if name not in texts}
+        plain = plain_schema(schema)
+        self.least_bytes = least_bytes(plain, names_in(plain))
+        """Of a record."""
+        self.record = fastavro.parse_schema(plain)
+        self.array = fastavro.parse_schema({"type": "array", "items": plain})
+
+    def one(self, data: bytes, start: int) -> Any:
+        """The record that `data` holds from there to its end. Raises FileFault."""
+        stored = io.BytesIO(data)
+        stored.seek(start)
+        try:
+            record: Any = fastavro.schemaless_reader(stored, self.record, None)
+        except ERRORS as error:
+            raise _no_record(error) from error
+        if left := len(data) - stored.tell():
+            raise FileFault(Stage.PARSE, f"not valid Avro: {left:,} bytes follow the record")
+        return record
+
+    def batch(self, records: Sequence[Any]) -> pa.RecordBatch:
+        """Raises FileFault if the columns cannot hold a value."""
+        try:
+            columns = [
+                self._column(name, [record[field.name] for record in records]) for name, field in self._fields.items()
+            ]
+        except ERRORS as error:
+            raise _no_record(error) from error
+        return pa.RecordBatch.from_arrays(columns, names=[*self._fields])
+
+    def _column(self, name: str, values: list[Any]) -> pa.Array:
+        decoded = self._decoded.get(name)
+        if decoded is None:
+            return pa.array([None if value is None else json_text(shown(value)) for value in values], pa.string())
+        return pa.array(values, decoded).cast(self._converted[name])
+
+
+def _no_record(error: Exception) -> FileFault:
+    return FileFault(Stage.PARSE, f"not valid Avro: a record cannot be decoded: {error!r}")
