@@ -190,7 +190,7 @@ def _compared(
     every = sorted({*known, *cluster.partitions()} if checkpoint is None else known)
     ends, firsts = source.brokers.end_offsets(every), source.brokers.first_offsets(every)
     found: dict[str, list[dict[str, Any]]] = {"missing": [], "doubled": []}
-    plans = {partition: _plan(checkpoint, partition, firsts[partition], ends[partition]) for partition in every}
+    plans = {each: _plan(stored, each, firsts[each], ends[each]) for each in every}
     if not stored.has_rows:
         return [*plans.values()], found
     done: list[PartitionAudit] = []
@@ -225,13 +225,27 @@ def _comparable(checkpoint: TopicCheckpoint | None, cluster: Cluster, notices: l
     return partitions
 
 
-def _plan(checkpoint: TopicCheckpoint | None, partition: Partition, first: int, end: int) -> PartitionAudit:
+def _plan(stored: _Stored, partition: Partition, first: int, end: int) -> PartitionAudit:
     name, number = partition
+    checkpoint = stored.checkpoint
     known = None if checkpoint is None else checkpoint.next_offset(partition)
     if known is None or checkpoint is None:
         return PartitionAudit(name, number, first, first, end)
-    began = checkpoint.topics[name].first_offsets.get(number, 0)
+    began = checkpoint.topics[name].first_offsets.get(number)
+    if began is None:
+        began = _first_stored(stored, (path_of(partition), checkpoint.topics[name].topic_id), known)
     return PartitionAudit(name, number, max(first, began), known, end)
+
+
+def _first_stored(stored: _Stored, key: Key, next_offset: int) -> int:
+    """Where the source seems to have begun: a state that was rebuilt from Txns does not tell it."""
+    if all(notice.kind != "start_unknown" for notice in stored.notices):
+        text = (
+            "the state does not say where the source began, since it was rebuilt: messages before the first one that "
+            "is stored were not compared"
+        )
+        stored.notices.append(Notice("start_unknown", text))
+    return min([*stored.rows.get(key, ()), *stored.letters.get(key, ())], default=next_offset)
 
 
 def _judged(

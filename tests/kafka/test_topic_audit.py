@@ -8,7 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from blizzard.cli import main
-from tests.kafka.test_topic_faults import forget_before
+from tests.kafka.test_topic_faults import forget_before, unreadable
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message, create_topic, delete_topic, produce_in_transaction
 
@@ -93,6 +93,20 @@ def test_messages_before_the_start_are_not_missing(new_lake: NewLake, capsys: Ca
     lake.produce(b"new")
     lake.run(kafka="start: latest")
     assert counts(audit(lake, capsys, kafka="start: latest")) == {"objects": 1, "committed": 1}
+
+
+def test_a_state_that_was_rebuilt_does_not_say_where_the_source_began(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(Message(b"old"), Message(b"old", partition=1))
+    lake.run(kafka="start: latest")
+    lake.produce(b"new", b"new")
+    lake.run(kafka="start: latest")
+    unreadable(lake, newest=3)
+    lake.produce(b"newer")
+    lake.run(kafka="start: latest")
+    found = audit(lake, capsys, kafka="start: latest")
+    assert counts(found) == {"objects": 3, "committed": 3}
+    assert [notice["kind"] for notice in found["notices"]] == ["start_unknown"]
 
 
 def test_what_retention_has_taken_is_neither_missing_nor_forgotten(new_lake: NewLake, capsys: Capsys) -> None:
