@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from spark_job.loop.commit import BatchCommitter
@@ -11,7 +10,7 @@ from spark_job.loop.topics.source import TopicSource
 from tests.proof.campaign import Fault
 
 NO_PARTITION_TXNS = "commits have no Txns of the partitions"
-ONE_TOO_FAR = "a position is one offset too far"
+ONE_TOO_LATE = "a range begins one message too late"
 LOST_IS_WON = "a commit that lost its race counts as made"
 READ_UNCOMMITTED = "messages of aborted transactions are read"
 LATE_LETTERS = "letters of bad messages are put after the commit"
@@ -22,24 +21,14 @@ def no_partition_txns() -> None:
     topic_source.further_txns = lambda identity, checkpoint: {}  # type: ignore[attr-defined]
 
 
-def one_too_far() -> None:
-    settle = TopicSource.settle
+def one_too_late() -> None:
+    planned = topic_source._range
 
-    def beyond(self: TopicSource, plan: Any, batch: Any) -> Any:
-        settled = settle(self, plan, batch)
-        ends = {(one.topic, one.partition): one.end + 1 for one in plan.ranges}
-        topics = {
-            name: replace(
-                position,
-                next_offsets=MappingProxyType(
-                    {number: ends.get((name, number), at) for number, at in position.next_offsets.items()}
-                ),
-            )
-            for name, position in settled.topics.items()
-        }
-        return replace(settled, topics=MappingProxyType(topics))
+    def later(checkpoint: Any, partition: Any, count: int) -> Any:
+        one = planned(checkpoint, partition, count)
+        return replace(one, start=one.start + 1) if one.length > 1 else one
 
-    TopicSource.settle = beyond  # type: ignore[method-assign]
+    topic_source._range = later
 
 
 def lost_is_won() -> None:
@@ -81,7 +70,7 @@ def silent_gap() -> None:
 
 BREAKS: Mapping[str, Callable[[], None]] = {
     NO_PARTITION_TXNS: no_partition_txns,
-    ONE_TOO_FAR: one_too_far,
+    ONE_TOO_LATE: one_too_late,
     LOST_IS_WON: lost_is_won,
     READ_UNCOMMITTED: read_uncommitted,
     LATE_LETTERS: late_letters,
@@ -89,7 +78,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
 }
 FAULTS: Mapping[str, Fault] = {
     NO_PARTITION_TXNS: Fault("a lost state is rebuilt without positions, and rows are doubled", "^doubled"),
-    ONE_TOO_FAR: Fault("the message behind each batch is in no row", "^missing"),
+    ONE_TOO_LATE: Fault("the first message of each range is in no row", "^missing"),
     LOST_IS_WON: Fault("a batch that another job was faster to commit is gone", "^missing"),
     READ_UNCOMMITTED: Fault("rows hold messages that were never committed", "^nobody's"),
     LATE_LETTERS: Fault("a job dies between commit and letters, and bad messages are nowhere", "^missing"),
