@@ -1,6 +1,8 @@
 """Messages of Avro: by a given schema, and by those of a registry."""
 
 import json
+import random
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -244,6 +246,20 @@ def test_a_record_that_is_large_only_when_decoded_is_refused_alone() -> None:
     assert "limit max_record_bytes: record 2 takes more than 4096 bytes" in str(reasons(found)[1])
 
 
+@pytest.mark.parametrize("kind", ["bytes", "fixed"])
+def test_a_decimal_of_any_number_of_digits_takes_no_time(kind: str) -> None:
+    size = 1 << 20
+    more = {"name": "f", "size": size} if kind == "fixed" else {}
+    schema = record_of({"v": logical(kind, "decimal", precision=38, scale=2, **more)})
+    plain = record_of({"v": {"type": kind, **more}})
+    values = [bytes(size - 1) + b"\x05", b"\x7f" * size, b"\x80" + bytes(size - 1), b"\xff" * size]
+    before = time.process_time()
+    found = opened("v DECIMAL(38,2)", schema).parse([block(*(encoded(plain, {"v": value}) for value in values))])
+    assert time.process_time() - before < 20
+    assert rows(found) == [{"v": Decimal("0.05")}, {"v": Decimal("-0.01")}]
+    assert ["more than 38 digits" in (why or "") for why in reasons(found).values()] == [True, True]
+
+
 def test_numbers_of_elements_that_are_not_there_take_no_memory() -> None:
     schema = record_of({"v": {"type": "array", "items": record_of({"n": "null", "b": "boolean"}, "e")}, "t": "string"})
     huge = (1 << 62).to_bytes(9, "little")
@@ -251,6 +267,35 @@ def test_numbers_of_elements_that_are_not_there_take_no_memory() -> None:
     for payload in (varint + b"\1" * 20, b"\0" + varint + b"x", varint[:-1] + b"\xff\1", huge, b"\1\1" + varint):
         found = opened("t STRING", schema).parse([block(payload)])
         assert [*reasons(found)] == [0]
+
+
+def test_whatever_is_damaged_is_a_row_or_refused(registry: Registry) -> None:
+    kinds: dict[str, Any] = {
+        "a": ["null", "string"],
+        "b": {"type": "array", "items": record_of({"x": "bytes", "y": ["null", "double"]}, "in")},
+        "c": {"type": "map", "values": logical("long", "timestamp-micros")},
+        "d": logical("bytes", "decimal", precision=9, scale=2),
+        "e": {"type": "enum", "name": "e", "symbols": ["A", "B"]},
+        "f": logical("int", "date"),
+        "g": logical("string", "uuid"),
+    }
+    record = {"a": "é", "b": [{"x": b"x", "y": 0.5}] * 3, "c": {"k": NOON}, "d": Decimal("1.50"), "e": "B"}
+    record |= {"f": date(2026, 11, 21), "g": UUID(int=7)}
+    schema = record_of(kinds)
+    whole = framed(registry.add(schema), schema, record)
+    ddl = "a STRING, b ARRAY<STRUCT<x: STRING, y: DOUBLE>>, c MAP<STRING, TIMESTAMP>, d DECIMAL(9,2), e STRING, f DATE"
+    dice = random.Random(7)
+    payloads = []
+    for _ in range(3_000):
+        damaged = bytearray(whole)
+        for _ in range(dice.randint(1, 4)):
+            damaged[dice.randrange(1, len(damaged))] = dice.choice([0, 1, 2, 0x7F, 0x80, 0xFF, dice.randrange(256)])
+        payloads.append(bytes(damaged[: dice.choice([len(damaged), dice.randrange(len(damaged))])]))
+    for some in (payloads[:1_500], payloads[1_500:]):
+        found = opened(ddl, registry=registry).parse([block(*some)])
+        assert sorted([*found.numbers, *reasons(found)]) == [*range(len(some))]
+        assert found.records.num_rows == len(found.numbers) > 100
+        assert [*found.refused_texts] == [some[number] for number in reasons(found)]
 
 
 def test_a_null_where_none_may_be_is_refused_with_its_payload(registry: Registry) -> None:

@@ -31,6 +31,8 @@ _WIDER: Mapping[frozenset[str], pa.DataType] = {
 }
 """Unions of two types that Spark reads as one."""
 _MAX_DEPTH = 50
+BOUNDED_DECIMAL = "decimal-of-38-digits"
+"""A logical type of fastavro whose reader `records.py` has."""
 MAX_TYPES = 100_000
 """Of a schema, each counted wherever it is used: a few types that are used twice by others can make any number."""
 
@@ -131,15 +133,15 @@ class _LeastBytes:
 
 
 def plain_schema(schema: Any) -> Any:
-    """The schema without logical types, except decimals, and with text as bytes: the columns are converted as a
-    whole."""
+    """The schema without logical types, except decimals, which become BOUNDED_DECIMAL, and with text as bytes: the
+    columns are converted as a whole."""
     if isinstance(schema, list):
         return [plain_schema(branch) for branch in schema]
     if not isinstance(schema, dict):
         return "bytes" if schema == "string" else schema
     plain = dict(schema)
-    if plain.get("logicalType") != "decimal":
-        plain.pop("logicalType", None)
+    if plain.pop("logicalType", None) == "decimal":
+        plain["logicalType"] = BOUNDED_DECIMAL
     for key in ("type", "items", "values"):
         if key in plain:
             plain[key] = plain_schema(plain[key])

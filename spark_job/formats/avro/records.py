@@ -7,10 +7,11 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from fastavro.read import LOGICAL_READERS
 from fastavro.schema import SchemaParseException, UnknownType
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.avro.arrow_schema import AvroField, least_bytes, names_in, plain_schema
+from spark_job.formats.avro.arrow_schema import BOUNDED_DECIMAL, AvroField, least_bytes, names_in, plain_schema
 from spark_job.formats.odd_data import json_text
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.python_values import shown
@@ -30,6 +31,19 @@ ERRORS = (
     pa.ArrowException,
 )
 """What fastavro and pyarrow raise for a schema or for bytes that are not valid."""
+_DECIMAL_BITS = 128
+"""More than 38 digits have."""
+_read_decimal = LOGICAL_READERS["bytes-decimal"]
+
+
+def _read_bounded_decimal(data: bytes, writer_schema: Any, reader_schema: Any = None) -> Any:
+    """The digits of a number are found in a time that grows with its square: for 1 MB of them it would be minutes."""
+    if int.from_bytes(data, "big", signed=True).bit_length() > _DECIMAL_BITS:
+        raise ValueError(f"a decimal of {len(data):,} bytes, which has more than 38 digits")
+    return _read_decimal(data, writer_schema, reader_schema)
+
+
+LOGICAL_READERS[f"bytes-{BOUNDED_DECIMAL}"] = LOGICAL_READERS[f"fixed-{BOUNDED_DECIMAL}"] = _read_bounded_decimal
 
 
 class RecordDecoder:
