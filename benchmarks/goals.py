@@ -105,6 +105,14 @@ GOALS = (
     Goal("collect", "mib", "memory of the process", "at most", 128.0, " MB"),
     Goal("audit", "secs", "1,000,000 objects and their rows on S3", "at most", 60.0, " s"),
     Goal("audit", "mib", "memory of all processes", "at most", 1024.0, " MiB"),
+    Goal("kafka", "cold", "throughput relative to Structured Streaming, cold, the worse form", "at least", 1.5, TIMES),
+    Goal("kafka", "warm", "the same, warm", "at least", 2.0, TIMES),
+    Goal("kafka", "bare", "time relative to the bare consumer, warm, the worse form", "at most", 2.0, TIMES),
+    Goal(
+        "kafka", "flat", "median time of the last 50 of 1,000 commits relative to the first 50", "at most", 1.2, TIMES
+    ),
+    Goal("kafka", "p50", "message produced to row visible, p50", "at most", 1.0, " s"),
+    Goal("kafka", "p99", "the same, p99", "at most", 3.0, " s"),
 )
 
 

@@ -25,6 +25,7 @@ BENCHMARKS = (
     "plan",
     "collect",
     "audit",
+    "kafka",
 )
 _MODULES = {"big": "bulk", "small": "bulk"}
 

@@ -29,7 +29,13 @@ KAFKA = JavaProgram(
     lock=LOCKS / "kafka.lock",
 )
 """A Kafka broker, for tests; Apache License 2.0."""
-JAVA_PROGRAMS = {KAFKA.name: KAFKA}
+SPARK_KAFKA = JavaProgram(
+    name="spark-kafka",
+    packages=("org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",),
+    lock=LOCKS / "spark-kafka.lock",
+)
+"""Spark's own source of topics, for the benchmark alone; Apache License 2.0. Without the jars that Spark has itself."""
+JAVA_PROGRAMS = {KAFKA.name: KAFKA, SPARK_KAFKA.name: SPARK_KAFKA}
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,20 @@ def test_new_partitions_are_read_from_their_beginning(new_lake: NewLake) -> None
     assert lake.places() == [(2, 0)]
 
 
+def test_what_is_gone_of_a_new_partition_is_not_passed_in_silence(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    add_partitions(lake, 2)
+    lake.produce(*[Message(b"b", partition=1)] * 3)
+    forget_before(lake, 2, partition=1)
+    with pytest.raises(RecoveryError, match=r"offsets 0 to 1 of .*/1 are gone"):
+        lake.run()
+    lake.run(kafka="on_lost_offsets: continue")
+    assert lake.places() == [(0, 0), (1, 2)]
+    assert [(letter["lost_from"], letter["lost_to"]) for letter in lake.letters()] == [(0, 1)]
+
+
 def test_a_pattern_finds_topics_that_are_made_later(new_lake: NewLake) -> None:
     lake, other = new_lake(), new_lake()
     lake.produce(b"a")

@@ -101,6 +101,12 @@ def new_partitions(checkpoint: TopicCheckpoint, cluster: Cluster) -> list[Partit
     return [partition for partition in cluster.partitions() if checkpoint.next_offset(partition) is None]
 
 
+def beginnings(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Where partitions begin that are new, from the first messages that they still have. A partition that was added to
+    a known topic began with 0, whatever is gone of it since; of a topic that is new nobody knows what it had."""
+    return {partition: 0 if partition[0] in checkpoint.topics else first for partition, first in firsts.items()}
+
+
 def lost_messages(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) -> list[Gap]:
     """`firsts`: the offset of the first message that each partition still has."""
     gaps = []

@@ -19,6 +19,7 @@ from spark_job.loop.evolution import Evolution
 from spark_job.loop.topics.plan_ranges import FIRST_GUESS_BYTES, shares
 from spark_job.loop.topics.positions import (
     Gap,
+    beginnings,
     check_ends,
     check_topics,
     first_positions,
@@ -153,7 +154,9 @@ class TopicSource:
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
         new = new_partitions(checkpoint, cluster)
-        found = with_offsets(checkpoint, cluster, self._brokers.first_offsets(new)) if new else checkpoint
+        found = checkpoint
+        if new:
+            found = with_offsets(checkpoint, cluster, beginnings(checkpoint, self._brokers.first_offsets(new)))
         known = cluster.partitions()
         ends, firsts = self._brokers.end_offsets(known), self._brokers.first_offsets(known)
         gaps = lost_messages(found, firsts)

@@ -57,12 +57,22 @@ class Round:
         self._log = self._folder / "jobs.log"
 
     def go(self) -> None:
+        self._begin()
         for _ in range(TURNS):
             self._topics.write()
             self._happens()
             self._life()
         self._verify()
         self._made_again()
+
+    def _begin(self) -> None:
+        """Before that, what retention takes was never the source's."""
+        job = self._start()
+        try:
+            if (status := self._end(job)) != 0:
+                raise Failed(f"the first job ended with {status}; its log: {self._log}", self._steps)
+        finally:
+            job.stop()
 
     # -- what happens
 
@@ -113,12 +123,13 @@ class Round:
     # -- jobs
 
     def _life(self) -> None:
-        races = self._rng.random() < (0.8 if self._run.variant == LOST_IS_WON else 0.3)
+        races = self._run.variant == LOST_IS_WON or self._rng.random() < 0.3
         jobs = [self._start() for _ in range(2 if races else 1)]
         self._run.counts[RACES] += races
-        moment = (
-            "messages_committed" if self._run.variant == LATE_LETTERS else self._rng.choice([*MOMENTS, ANY_TIME, ""])
+        moments = {LATE_LETTERS: ["messages_committed"], LOST_IS_WON: [""]}.get(
+            self._run.variant, [*MOMENTS, ANY_TIME, ""]
         )
+        moment = self._rng.choice(moments)
         try:
             if moment:
                 self._kill(jobs[0], moment)
