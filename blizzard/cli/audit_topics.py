@@ -17,14 +17,17 @@ from blizzard.storage.s3_connection import S3Settings
 
 SHOWN_NAMES = 20
 FETCHED_AHEAD_BYTES = 32 << 20
-ONLY_FILES = "is about files, and source {} reads topics; name other sources with --source"
 
 
 def refuse_options_of_files(sources: Sequence[tuple[Pipeline, Source]], options: Mapping[str, object]) -> None:
     """`options`: by name, those that only files know. Raises ConfigError for one that is set."""
     topics = [source.id for _, source in sources if source.kafka is not None]
-    if problems := [f"{name} {ONLY_FILES.format(topics[0])}" for name, value in options.items() if value and topics]:
+    if problems := [_about_files(name, topics[0]) for name, value in options.items() if value and topics]:
         raise ConfigError(problems)
+
+
+def _about_files(option: str, source_id: str) -> str:
+    return f"{option} is about files, and source {source_id} reads topics; name other sources with --source"
 
 
 def audit_of_topics(

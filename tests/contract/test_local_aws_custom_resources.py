@@ -37,6 +37,8 @@ class Provider:
         self.requests: list[dict[str, Any]] = []
         self.provide: Provide = lambda _: {}
         self._over = threading.Event()
+        while self._calls.take_work() is not None:
+            """What other tests on this server have left."""
 
     def run(self) -> None:
         while not self._over.is_set():

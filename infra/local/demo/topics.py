@@ -128,7 +128,8 @@ class Demo:
     def _payloads(self, count: int) -> Iterator[bytes]:
         for _ in range(count):
             text = json.dumps({"id": self._next, "price": round(self._rng.random() * 100, 2)})
-            yield (text[:-2] if self._next % BAD_EVERY == 0 else text).encode()
+            is_bad = self._next in range(0, 10 * MESSAGES, BAD_EVERY)
+            yield (text[:-2] if is_bad else text).encode()
             self._next += 1
 
     def _produce(self, cluster: KafkaCluster, count: int) -> None:

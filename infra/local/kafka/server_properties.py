@@ -26,6 +26,7 @@ def server_properties(
     return {
         **_places(node, ports, data),
         **_replicas(len(ports)),
+        **_NOTHING_IS_FORGOTTEN,
         **_SHORT_WAITS,
         **_SMALL,
         "listener.security.protocol.map": (
@@ -68,6 +69,10 @@ def _replicas(brokers: int) -> dict[str, str]:
     }
 
 
+_NOTHING_IS_FORGOTTEN = {
+    # A message may have a time of long ago; a topic may want another retention.
+    "log.retention.ms": "-1",
+}
 _SHORT_WAITS = {
     "group.initial.rebalance.delay.ms": "0",
     # A dead broker's partitions get other leaders after this time, and a broker that was killed is admitted again.
