@@ -64,6 +64,7 @@ FIGURES: Mapping[str, Counted] = {
         "engines": ("rows of each engine", "dead letters of each engine"),
         "log-life": ("records",),
         "takeover": ("records",),
+        "kafka": ("messages compared with rows and letters",),
         "soak": ("rows compared",),
     },
 }
