@@ -54,6 +54,7 @@ class Round:
         self._topics = Topics(cluster, f"r{number}", rng, run.counts)
         self._steps = [f"seed {run.seed}, round {number}, {self._folder}"]
         self._down: int | None = None
+        self._jobs = 0
         self._log = self._folder / "jobs.log"
 
     def go(self) -> None:
@@ -188,9 +189,11 @@ class Round:
         return job.exit_status
 
     def _configuration(self) -> Path:
-        file, servers = self._folder / "pipelines.yaml", self._cluster.bootstrap_servers
+        """Of one job: of two that race, each has batches of another size."""
+        self._jobs += 1
+        file, servers = self._folder / f"pipelines-{self._jobs}.yaml", self._cluster.bootstrap_servers
         shared = {
-            "checkpoint": {"interval_records": self._rng.choice([50, 200, 1000])},
+            "checkpoint": {"interval_records": (50, 200, 1000)[(self._jobs + self._rng.randrange(2)) % 3]},
             "retries": {"max_attempts": 12, "max_backoff_secs": 1},
         }
         kafka = {"bootstrap_servers": servers, "on_lost_offsets": "continue"}
