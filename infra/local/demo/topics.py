@@ -189,7 +189,7 @@ class Demo:
             for file in self._table.glob("_blizzard/*/dead_letters/*/*.ndjson")
             for line in file.read_text().splitlines()
         ]
-        return Counter((int(line["path"].rpartition("/")[2]), line["row"]) for line in lines)
+        return Counter({(int(line["path"].rpartition("/")[2]), line["row"]) for line in lines})
 
     def _say(self, what: str) -> None:
         self._console.print(f"  {what}", soft_wrap=True)

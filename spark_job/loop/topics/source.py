@@ -262,10 +262,12 @@ class TopicSource:
         return replace(plan.found, topics=MappingProxyType(topics), moved=MappingProxyType(moved))
 
     def record(self, plan: RangePlan, batch: RangeBatch | None) -> Receipt:
+        attempt = self._new_id()
         with self._watch.part("letters"):
-            self._write_gaps(plan.gaps)
+            self._write_gaps(plan.gaps, attempt)
             if batch is not None and batch.counts.dead_records:
-                batch.rows.write_dead_records()
+                # Under names of their own: a slower job with another range must not take the letters of this one away.
+                batch.rows.write_dead_records(attempt)
         found = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
         unknown_fields, misfits = (fields.shortened() for fields in found)
         self._log_fields(unknown_fields, misfits)
@@ -273,7 +275,7 @@ class TopicSource:
         with self._watch.part("receipt"):
             receipt = self._receipts.put(
                 sequence=plan.base.sequence + 1,
-                attempt=self._new_id(),
+                attempt=attempt,
                 previous=plan.base.receipt,
                 now_ts=now_ts,
                 lines=[_line_of(outcome, now_ts) for outcome in (batch.outcomes if batch else ())],
@@ -285,12 +287,12 @@ class TopicSource:
             return written
         return replace(written, schema_change=self._evolution.record(plan.schema_change, plan.base))
 
-    def _write_gaps(self, gaps: Sequence[Gap]) -> None:
+    def _write_gaps(self, gaps: Sequence[Gap], attempt: str) -> None:
         letters = [
             DeadLetter(path_of(gap.partition), gap.topic_id, Stage.DOWNLOAD, str(gap), gap.start, about=gap.about())
             for gap in gaps
         ]
-        self._dead_letters.write_records(letters, self._clock())
+        self._dead_letters.write_records(letters, self._clock(), attempt)
         for letter in letters:
             self._log("offsets_lost", source=self._identity.source_id, partition=letter.path, error=letter.error)
 

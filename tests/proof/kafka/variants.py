@@ -65,7 +65,7 @@ def late_letters() -> None:
 
 
 def silent_gap() -> None:
-    TopicSource._write_gaps = lambda self, gaps: None  # type: ignore[method-assign]
+    TopicSource._write_gaps = lambda self, gaps, attempt: None  # type: ignore[method-assign]
 
 
 BREAKS: Mapping[str, Callable[[], None]] = {

@@ -168,7 +168,7 @@ def read_table(folder: Path, state_prefix: str, source_id: str, value: str) -> R
         if "lost_from" in letter:
             lost |= {(topic, int(number), at) for at in range(letter["lost_from"], letter["lost_to"] + 1)}
         else:
-            letters[topic, int(number), letter["row"]] += 1
+            letters[topic, int(number), letter["row"]] = 1  # that of an attempt without a commit says the same
     return Read(rows, letters, lost)
 
 
