@@ -71,7 +71,8 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
     cluster = source.brokers.cluster()
     partitions, found = _compared(source, stored, cluster, progress)
     waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions)
-    changed = sum(len(rows) for key, rows in stored.rows.items() if key not in _keys(stored.checkpoint))
+    known = _keys(stored.checkpoint)
+    changed = sum(len(rows) for key, rows in stored.rows.items() if key not in known)
     totals = {
         name: sum(getattr(one, name) for one in partitions)
         for name in ("committed", "dead_lettered", "missing", "doubled")

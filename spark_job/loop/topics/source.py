@@ -126,9 +126,9 @@ class TopicSource:
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
         known = taken_over(self._table.txns(), self._options, self._identity.source_id)
         begun = first_positions(self._brokers, self._options, fresh, known)
-        moved = {(name, n): at for name, topic in begun.topics.items() for n, at in topic.next_offsets.items()}
         # Committed at once: the next run would find other offsets under the same `start`.
-        return Recovered(replace(begun, moved=MappingProxyType(moved)), repaired=True, unpublished=True)
+        moved = MappingProxyType(_all_offsets(begun))
+        return Recovered(replace(begun, moved=moved), repaired=True, unpublished=True)
 
     def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
         return replace(
