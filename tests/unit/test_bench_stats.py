@@ -178,6 +178,14 @@ def test_the_goals_are_those_that_were_set() -> None:
         "collect": {"secs": "at most 1", "mib": "at most 128"},
         "audit": {"secs": "at most 60", "mib": "at most 1024"},
         "cluster": {"big": "at most 1.15", "small": "at most 1.15"},
+        "kafka": {
+            "warm": "at least 2",
+            "cold": "at least 1.5",
+            "bare": "at most 2",
+            "flat": "at most 1.2",
+            "p50": "at most 1",
+            "p99": "at most 3",
+        },
         **OF_ENGINE_AND_NAMES,
     }
 

@@ -11,7 +11,14 @@ from infra.local.kafka.cluster import KafkaCluster
 from infra.local.processes.child_process import ChildProcess
 from tests.kafka.topics import create_topic, delete_topic, leaders
 from tests.proof.campaign import Failed, Fault, Run, check_shown
-from tests.proof.kafka.variants import FAULTS, LATE_LETTERS, LOST_IS_WON, NO_PARTITION_TXNS, SILENT_GAP
+from tests.proof.kafka.variants import (
+    FAULTS,
+    LATE_LETTERS,
+    LETTERS_WAIT,
+    LOST_IS_WON,
+    NO_PARTITION_TXNS,
+    SILENT_GAP,
+)
 from tests.proof.kafka.world import PARTITIONS, PLAIN, TRANSACTIONS, Topics, compare, read_table
 
 MOMENTS = ("positions_recovered", "ranges_planned", "batch_read", "messages_committed")
@@ -127,9 +134,7 @@ class Round:
         races = self._run.variant == LOST_IS_WON or self._rng.random() < 0.3
         jobs = [self._start() for _ in range(2 if races else 1)]
         self._run.counts[RACES] += races
-        moments = {LATE_LETTERS: ["messages_committed"], LOST_IS_WON: [""]}.get(
-            self._run.variant, [*MOMENTS, ANY_TIME, ""]
-        )
+        moments = {LATE_LETTERS: [LETTERS_WAIT], LOST_IS_WON: [""]}.get(self._run.variant, [*MOMENTS, ANY_TIME, ""])
         moment = self._rng.choice(moments)
         try:
             if moment:
@@ -192,8 +197,11 @@ class Round:
         """Of one job: of two that race, each has batches of another size."""
         self._jobs += 1
         file, servers = self._folder / f"pipelines-{self._jobs}.yaml", self._cluster.bootstrap_servers
+        records_a_batch = (50, 200, 1000)[(self._jobs + self._rng.randrange(2)) % 3]
+        if self._run.variant == LOST_IS_WON:  # each job of a race has several batches, and one of them larger ones
+            records_a_batch = (20, 100)[self._jobs % 2]
         shared = {
-            "checkpoint": {"interval_records": (50, 200, 1000)[(self._jobs + self._rng.randrange(2)) % 3]},
+            "checkpoint": {"interval_records": records_a_batch},
             "retries": {"max_attempts": 12, "max_backoff_secs": 1},
         }
         kafka = {"bootstrap_servers": servers, "on_lost_offsets": "continue"}

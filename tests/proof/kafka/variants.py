@@ -1,5 +1,6 @@
 """Jobs that are broken on purpose, to show that the campaign would find it."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,13 @@ LOST_IS_WON = "a commit that lost its race counts as made"
 READ_UNCOMMITTED = "messages of aborted transactions are read"
 LATE_LETTERS = "letters of bad messages are put after the commit"
 SILENT_GAP = "messages that are gone are passed in silence"
+
+LETTERS_WAIT = "letters_wait"
+"""What a job of LATE_LETTERS logs after a commit whose letters are not yet stored."""
+SLOW_SECS = 2.0
+"""How long it then leaves to be killed, as a slow store would."""
+RACE_SECS = 0.3
+"""How long each job of LOST_IS_WON has read before it commits: another that began meanwhile has planned the same."""
 
 
 def no_partition_txns() -> None:
@@ -38,7 +46,14 @@ def lost_is_won() -> None:
         landed(self, checkpoint, text)
         return True
 
+    commit = BatchCommitter.commit
+
+    def late(self: BatchCommitter, *batch: Any) -> bool:
+        time.sleep(RACE_SECS)
+        return commit(self, *batch)
+
     BatchCommitter._landed = always  # type: ignore[method-assign]
+    BatchCommitter.commit = late  # type: ignore[method-assign]
 
 
 def read_uncommitted() -> None:
@@ -58,6 +73,9 @@ def late_letters() -> None:
 
     def after(self: TopicSource, checkpoint: Any, *, copy: bool) -> None:
         publish(self, checkpoint, copy=copy)
+        if waiting:
+            self._log(LETTERS_WAIT, source=self._identity.source_id)
+            time.sleep(SLOW_SECS)
         while waiting:
             write(waiting.pop())
 
