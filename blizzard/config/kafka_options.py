@@ -148,6 +148,12 @@ class KafkaOptions(Section):
         description="The app id of kafka-delta-ingest, if it has filled the table with the source's only topic: the "
         "first run goes on behind its offsets. nothing: the table's Txns of that kind do not matter.",
     )
+    run_interval_secs: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+        default=900,
+        description="On AWS: a run starts so many seconds after the last one did, if none is active. What it finds, it "
+        "reads to the end. Less means that messages wait for less time, and more starts of Spark to pay. `linger_secs` "
+        "lets a run go on. `blizzard run` without `--once` asks the brokers all the time.",
+    )
     publish_group: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         description="A consumer group to which committed offsets are published, for monitors of its lag. Nothing is "

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from blizzard.errors import PermanentError, UnreadableState
+from blizzard.errors import BucketMissing, NotFound, PermanentError, UnreadableState
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage import json_fields
+from blizzard.storage.base import ObjectStore
 
 KIND = "topics"
 SCHEMA_VERSION = 1
@@ -43,6 +44,9 @@ class TopicCheckpoint:
     receipt: str | None = None
     schema_change: str | None = None
     last_update_ts: float | None = None
+    waiting: int | None = field(default=None, compare=False)
+    """Offsets that were still to be read behind this commit, as its plan saw them. None: not known. For people and
+    metrics, not part of the state."""
     moved: Mapping[Partition, int] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     """The partitions that this commit has moved, with their next offsets. Not part of the state."""
 
@@ -107,6 +111,7 @@ def encode(checkpoint: TopicCheckpoint) -> str:
         },
         "receipt": checkpoint.receipt,
         "last_update_ts": checkpoint.last_update_ts,
+        "waiting": checkpoint.waiting,
     }
     if checkpoint.schema_change is not None:
         document["schema_change"] = checkpoint.schema_change
@@ -144,9 +149,19 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> TopicCheckpoint:
             json_fields.optional_text(document["receipt"]),
             json_fields.optional_text(document.get("schema_change")),
             json_fields.optional_number(document["last_update_ts"]),
+            None if document.get("waiting") is None else json_fields.natural(document["waiting"]),
         )
     except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
+
+
+def read_copy(store: ObjectStore, identity: SourceIdentity) -> TopicCheckpoint | None:
+    """The checkpoint's copy, which may be of an earlier commit than the newest; None: there is none that can be
+    read."""
+    try:
+        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
+    except (NotFound, BucketMissing, UnreadableState, PermanentError):
+        return None
 
 
 def _position(topic: Any) -> TopicPosition:

@@ -33,4 +33,6 @@ def _values(found: DispatchResult, now_ts: float) -> dict[str, float]:
     if found.backlog is not None:
         values["OldestPendingSeconds"] = round(found.backlog.oldest_secs(now_ts), 3)
         values["BacklogFiles"] = found.backlog.files
+        if found.backlog.topics:
+            values["BacklogMessages"] = found.backlog.messages
     return values

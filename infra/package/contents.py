@@ -29,7 +29,6 @@ NOT_IN_FUNCTIONS = {
 """Imported by modules that functions share with the job, but only inside Python functions that the job calls."""
 NOT_ON_EMR = {
     "deltalake": "only the local engine imports it, which does not run there; it would more than double the archive",
-    "confluent-kafka": "a stack reads no topics",
 }
 """Imported by the job, but not on EMR Serverless. An archive for clusters has it."""
 IMPORTED_BY_DEPENDENCIES = frozenset({"boto3"})

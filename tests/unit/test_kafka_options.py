@@ -9,7 +9,6 @@ from blizzard.cli.selection import selected, selected_of_files
 from blizzard.config.load import parse_config
 from blizzard.config.model import Source
 from blizzard.errors import ConfigError
-from infra.publish.stack_config import read_stack_config
 
 SERVERS = 'bootstrap_servers: "b1:9092, b2:9093"'
 LOGIN = "mechanism: SCRAM-SHA-512, username: u, password: secret-password"
@@ -138,11 +137,8 @@ def test_the_columns_of_an_envelope_are_fixed_but_for_the_payload(payload: str, 
     assert found.record_ddl.endswith(f"message_payload {expected}")
 
 
-def test_a_stack_refuses_topics_and_commands_about_files_name_them() -> None:
-    document = text(f"{SERVERS}, topics: [a]")
-    with pytest.raises(ConfigError, match="found topics, which a stack does not read"):
-        read_stack_config(document, {}, name="f.yaml", folder="/")
-    config = parse_config(document, {})
+def test_commands_about_files_name_sources_of_topics() -> None:
+    config = parse_config(text(f"{SERVERS}, topics: [a]"), {})
     assert [found.id for _, found in selected(config, None, None)] == ["p:s"]
     with pytest.raises(ConfigError, match="source p:s: it reads topics"):
         selected_of_files(config, None, None)

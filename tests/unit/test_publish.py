@@ -4,6 +4,7 @@ import json
 import shlex
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import pytest
 import tomlkit
@@ -108,6 +109,34 @@ def test_all_problems_of_a_stack_are_reported_at_once_with_line_numbers() -> Non
     assert "found file:///data/lake/a; expected s3://bucket/…" in found[0]
     assert "found the bucket pond; expected lake, as above: a stack has one lake bucket" in found[2]
     assert "found landing, a landing bucket; expected another bucket" in found[4]
+
+
+def topics(**security: str) -> dict[str, object]:
+    kafka = {"bootstrap_servers": "b-1:9098", "topics": ["clicks"], **({"security": security} if security else {})}
+    return {"kafka": kafka, "format": "envelope"}
+
+
+def test_topics_need_no_bucket_beside_those_of_files() -> None:
+    mixed = pipeline("s3://lake/t", "s3://landing/raw/")
+    mixed["sources"] = {**cast("dict[str, object]", mixed["sources"]), "clicks": topics()}
+    assert fit(mixed) == Buckets((Landing("landing", "raw/"),), "lake", "t/")
+
+
+@pytest.mark.parametrize("lake", ["lake", f"{'l' * 62}e", f"{'l' * 54}.lake"])
+def test_a_configuration_of_topics_alone_gets_a_landing_bucket_beside_the_lake(lake: str) -> None:
+    buckets = fit({"table_uri": f"s3://{lake}/t", "sources": {"clicks": topics()}})
+    (landing,) = buckets.landings
+    assert landing.bucket == f"{lake[:55].rstrip('.')}-landing"
+    assert len(landing.bucket) <= 63
+
+
+@pytest.mark.parametrize("name", ["ca_location", "certificate_location"])
+def test_certificates_of_this_machine_are_refused(name: str) -> None:
+    key = {"key_location": "/etc/key.pem"} if name == "certificate_location" else {}
+    security = {"protocol": "SSL", name: "/etc/file.pem", **key}
+    found = problems({"table_uri": "s3://lake/t", "sources": {"clicks": topics(**security)}})
+    assert len(found) == 1 + len(key)
+    assert f"{name}: found the file /etc/file.pem, which no machine of the job has; " in found[0]
 
 
 def test_problems_of_the_configuration_are_reported_as_by_validate() -> None:

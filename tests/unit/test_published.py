@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
 from blizzard.config.publish import to_published
-from blizzard.config.published import PublishedSource, read_published
+from blizzard.config.published import PublishedSource, PublishedTopics, read_published
 from blizzard.errors import ConfigError
 
 SMALL = """\
@@ -180,6 +180,36 @@ def test_functions_read_the_values_of_the_configuration() -> None:
     assert values[7:] == [13, 14, 15, 16, 19, 20, inventory, 11, 12_000_000, 17, 18, "replace"], (
         "each of these has a value of its own in the file"
     )
+
+
+TOPICS = """\
+pipelines:
+  events:
+    table_uri: s3://lake/events
+    sources:
+      landing: {uri: "s3://landing/raw/", format: text}
+      clicks:
+        kafka: {bootstrap_servers: "b-1:9092", topics: [clicks], run_interval_secs: 61}
+        format: envelope
+        retries: {max_attempts: 17, max_backoff_secs: 18}
+"""
+
+
+def test_functions_read_sources_of_topics_apart_from_those_of_files() -> None:
+    read = read_published(published(TOPICS), "x")
+    assert [source.id for source in read.sources()] == ["events:landing"]
+    (clicks,) = read.topics()
+    assert clicks == PublishedTopics("events", "clicks", "s3://lake/events", 61.0, 17, 18.0)
+    ((_, source),) = [each for each in parse_config(TOPICS, {}).sources() if each[1].name == "clicks"]
+    assert (clicks.id, clicks.state_prefix) == (source.id, source.state_prefix)
+
+
+def test_a_configuration_of_the_version_before_has_no_topics() -> None:
+    document = json.loads(published(FULL))
+    for pipeline in document["pipelines"].values():
+        for source in pipeline["sources"].values():
+            del source["kafka"]
+    assert not [*read_published(json.dumps(document), "x").topics()]
 
 
 def test_the_same_configuration_is_published_as_the_same_text() -> None:

@@ -246,8 +246,9 @@ class TopicSource:
         return plan.base
 
     def settle(self, plan: RangePlan, batch: RangeBatch | None) -> TopicCheckpoint:
+        left = plan.waiting - sum(one.length for one in plan.ranges)
         if batch is None:
-            return plan.base if plan.base.sequence < 0 else replace(plan.base, moved=MappingProxyType({}))
+            return plan.base if plan.base.sequence < 0 else replace(plan.base, waiting=left, moved=MappingProxyType({}))
         ends: dict[Partition, int] = {(one.topic, one.partition): one.end for one in plan.ranges}
         topics = {
             name: replace(
@@ -259,7 +260,7 @@ class TopicSource:
             for name, position in plan.found.topics.items()
         }
         moved = {gap.partition: gap.end for gap in plan.gaps} | ends
-        return replace(plan.found, topics=MappingProxyType(topics), moved=MappingProxyType(moved))
+        return replace(plan.found, topics=MappingProxyType(topics), waiting=left, moved=MappingProxyType(moved))
 
     def record(self, plan: RangePlan, batch: RangeBatch | None) -> Receipt:
         attempt = self._new_id()
