@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
-from typer.testing import CliRunner
 
-from blizzard.cli import app
+from blizzard.cli import main
 from infra.local.kafka.cluster import KafkaCluster
 from infra.local.stack.local_stack import LocalStack, local_stack
 from tests.e2e.stack_world import ACTIVE, FAST_PARAMETERS, POLL_SECS, SCHEDULES_OFF, TIMEOUT_SECS
@@ -88,10 +87,16 @@ class World:
     def expected(self, *of_files: str) -> Counter[str]:
         return Counter([f"m{number}" for number in range(1, self.sent + 1)] + [*of_files])
 
-    def run(self, monkeypatch: pytest.MonkeyPatch, *words: str) -> Any:
-        for name, value in self.stack.aws.environment().items():
-            monkeypatch.setenv(name, value)
-        return CliRunner().invoke(app, [words[0], str(self.config), *words[1:]])
+    def answer(self, command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+        """Of a command that finds nothing wrong, about the topic."""
+        with pytest.MonkeyPatch.context() as patched:
+            for name, value in self.stack.aws.environment().items():
+                patched.setenv(name, value)
+            capsys.readouterr()
+            status = main([command, "--json", str(self.config)])
+        text = capsys.readouterr().out
+        assert status == 0, text
+        return next(dict(each) for each in json.loads(text) if each["source"] == "events:clicks")
 
 
 @pytest.fixture
@@ -109,7 +114,7 @@ def metrics(stack: LocalStack, name: str) -> float:
     return sum(value[0] if isinstance(value, list) else value for line in lines if (value := line.get(name)))
 
 
-def test_a_topic_and_a_bucket_fill_one_table(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_and_a_bucket_fill_one_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     stack = world.stack
     assert not stack.invoke("SweeperFunction", {"schedule": "sweep"}).error
     world.produce(3 * BATCH)
@@ -136,9 +141,6 @@ def test_a_topic_and_a_bucket_fill_one_table(world: World, monkeypatch: pytest.M
     world.until(lambda: metrics(stack, "DeadRecords") == 1)
     assert metrics(stack, "RowsCommitted") == world.sent + 2
 
-    audited = world.run(monkeypatch, "audit", "--json")
-    assert audited.exit_code == 0, audited.output
-    by_source = {one["source"]: one for one in json.loads(audited.output)}
-    assert (by_source["events:clicks"]["committed"], by_source["events:clicks"]["dead_lettered"]) == (world.sent, 1)
-    status = world.run(monkeypatch, "status", "--json")
-    assert (status.exit_code, json.loads(status.output)[1]["lag"]) == (0, 0)
+    audited = world.answer("audit", capsys)
+    assert (audited["committed"], audited["dead_lettered"]) == (world.sent, 1)
+    assert world.answer("status", capsys)["lag"] == 0
