@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
+from blizzard.config.secret_name import secret_name
 from blizzard.config.section import Section
 
 MAX_SCHEMA_BYTES = 1 << 20
@@ -54,6 +55,12 @@ class SchemaRegistryOptions(Section):
         description="The user's password. Take it from a variable of the job's environment.",
         examples=["${REGISTRY_PASSWORD}"],
     )
+    secret: Annotated[str, AfterValidator(secret_name)] | None = Field(
+        default=None,
+        description="Instead of username and password: a secret of AWS Secrets Manager, by its name or ARN, which "
+        'holds the JSON {"username": …, "password": …}. The job reads it with its credentials of AWS.',
+        examples=["schema-registry"],
+    )
     ca_location: str | None = Field(
         default=None,
         description="A file with the certificates of the authorities that the registry's certificate is signed by. "
@@ -64,12 +71,14 @@ class SchemaRegistryOptions(Section):
     def _complete(self) -> Self:
         if (self.username is None) != (self.password is None):
             raise ValueError("username and password go together; add the other one, or remove both")
+        if self.secret is not None and self.username is not None:
+            raise ValueError("secret takes the place of username and password; remove these, or remove secret")
         if self.ca_location is not None and not self.url.startswith("https:"):
             raise ValueError("ca_location has no effect with http; remove it, or write an address with https")
         return self
 
     def for_tasks(self) -> dict[str, str | None]:
-        """With the password."""
+        """With the password that the configuration has."""
         password = None if self.password is None else self.password.get_secret_value()
         return {"url": self.url, "username": self.username, "password": password, "ca_location": self.ca_location}
 
