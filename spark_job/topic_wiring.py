@@ -9,6 +9,7 @@ from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError
 from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.missing_client import missing_client
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
@@ -30,9 +31,6 @@ from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, n
 
 POLL_SECS = 0.25
 """How often an idle source asks the brokers: a few requests, which cost nothing but the connection."""
-NO_CLIENT = (
-    "the source reads topics, which needs the package confluent-kafka: install it with `pip install blizzard[kafka]`"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def topic_job(
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
-        raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
+        raise PermanentError(missing_client(f"source {source.id} reads topics")) from error
     settings = read_settings(source)
     _check_messages(source, settings)
     parts = _parts(pipeline, source, engine, s3, log)
