@@ -56,6 +56,11 @@ def with_identity(spark: SparkSession, table: Path) -> None:
     made.addColumn(twice).addColumn(k).execute()
 
 
+def constrain(spark: SparkSession, table: Path) -> None:
+    for name, sql in CONSTRAINTS.items():
+        spark.sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT {name} CHECK ({sql})")
+
+
 TABLES: Mapping[str, Callable[[SparkSession, Path], None]] = {
     "column mapping (delta.columnMapping.mode)": created(**{"delta.columnMapping.mode": "id"}),
     "column id with __CHAR_VARCHAR_TYPE_STRING": created(SCHEMA.replace("id STRING", "id VARCHAR(30)")),
@@ -98,8 +103,7 @@ def test_a_topic_gets_what_files_of_the_same_records_get(
     files = Lake(tmp_path / "files", spark, settings, {"partition_by": partition_by})
     for table in (files.table, lake.table):
         TABLES[reason](spark(), table)
-        for name, sql in CONSTRAINTS.items():
-            spark().sql(f"ALTER TABLE delta.`{table}` ADD CONSTRAINT {name} CHECK ({sql})")
+        constrain(spark(), table)
     files.put("f.ndjson", *LINES)
     files.run()
     lake.produce(*map(str.encode, LINES))
@@ -157,14 +161,52 @@ def test_of_two_jobs_that_read_the_same_messages_one_loses_and_reads_on(
     assert {letter["row"] for letter in lake.letters()} == {2}
 
 
-def test_the_automatic_engine_starts_spark_for_the_commit(lake: TopicLake, spark: Callable[[], SparkSession]) -> None:
-    created(SCHEMA.replace("id STRING", "id VARCHAR(9)"))(spark(), lake.table)
+def test_the_automatic_engine_starts_spark_for_what_needs_it(
+    lake: TopicLake, spark: Callable[[], SparkSession]
+) -> None:
+    """Records that Spark's parser judges, constraints that it evaluates, and the commit."""
+    created(SCHEMA.replace("id STRING", "id VARCHAR(30)"))(spark(), lake.table)
+    constrain(spark(), lake.table)
     lake.auto = True
-    lake.produce(b'{"id": "a"}')
+    lake.produce(*map(str.encode, LINES))
     lake.run(source=NDJSON)
-    assert [one["reason"] for one in lake.named("spark_needed")] == [f"writing to table file://{lake.table}"]
-    assert [row["id"] for row in rows_of(spark(), lake.table)] == ["a"]
-    assert lake.txns() == {"blizzard:p:clicks": 1, f"blizzard:p:clicks:{lake.topic}:0": 0}
+    assert len(lake.named("spark_needed")) == 1
+    assert [row["row"] for row in rows_of(spark(), lake.table)] == KEPT
+    assert [letter["row"] for letter in lake.letters()] == REFUSED
+    assert lake.txns() == {"blizzard:p:clicks": 1, f"blizzard:p:clicks:{lake.topic}:0": len(LINES) - 1}
+
+
+FEATURES = {
+    "delta.enableDeletionVectors": "true",
+    "delta.enableChangeDataFeed": "true",
+    "delta.enableInCommitTimestamps": "true",
+    "delta.checkpointPolicy": "v2",
+}
+
+
+def test_a_table_with_features_of_which_deltalake_knows_nothing(
+    lake: TopicLake, spark: Callable[[], SparkSession]
+) -> None:
+    created(**FEATURES)(spark(), lake.table)
+    lake.auto = True
+    for turn in range(2):
+        lake.produce(b'{"id": "a", "n": 1}', b'{"id": "b", "n": 2}')
+        lake.run(source=NDJSON)
+        spark().sql(f"DELETE FROM delta.`{lake.table}` WHERE id = 'a'")
+        assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:0"] == 2 * turn + 1
+    assert [(row["id"], row["row"]) for row in rows_of(spark(), lake.table)] == [("b", 1), ("b", 3)]
+
+
+def test_a_column_is_widened_for_a_message(lake: TopicLake, spark: Callable[[], SparkSession]) -> None:
+    source = "format: ndjson\n                    misfits: widen\n                    schema: n INT"
+    lake.auto = True
+    lake.produce(b'{"n": 1}')
+    lake.run(source=source)
+    lake.produce(b'{"n": 5000000000}', b'{"n": 2}')
+    lake.run(source=source)
+    assert [(row["n"], row["row"]) for row in rows_of(spark(), lake.table)] == [(1, 0), (5_000_000_000, 1), (2, 2)]
+    assert lake.letters() == []
+    assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:0"] == 2
 
 
 def test_a_new_table_that_needs_sparks_writer_is_made_by_the_first_commit(
