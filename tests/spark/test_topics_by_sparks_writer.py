@@ -13,6 +13,7 @@ from infra.local.kafka.cluster import KafkaCluster
 from spark_job.engines.spark import transaction
 from tests.fixtures_kafka import NewTopic
 from tests.kafka.topic_lake import TopicLake
+from tests.kafka.topics import Message
 from tests.spark.lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -106,18 +107,39 @@ def test_a_topic_gets_what_files_of_the_same_records_get(
         constrain(spark(), table)
     files.put("f.ndjson", *LINES)
     files.run()
-    lake.produce(*map(str.encode, LINES))
+    lake.produce(*(Message(line.encode(), f"key {row}".encode()) for row, line in enumerate(LINES)))
     lake.run(source=NDJSON, pipeline=f"partition_by: {partition_by}")
     assert [one["reason"] for one in lake.named("rows_written_twice")] == [reason]
     rows = rows_of(spark(), lake.table)
     assert [row["row"] for row in rows] == KEPT
     assert rows == rows_of(spark(), files.table)
-    letters = [
-        {(one["row"], one["stage"], one["error"], one["raw"]) for one in each.letters()} for each in (lake, files)
-    ]
+    letters = [{(one["row"], one["stage"], one["error"]) for one in each.letters()} for each in (lake, files)]
     assert sorted(row for row, *_ in letters[0]) == REFUSED
     assert letters[0] == letters[1]
+    assert [(one["raw"], one["key"]) for one in lake.letters()] == [(LINES[row], f"key {row}") for row in REFUSED]
     assert not [*lake.table.glob("_blizzard/*/staging/**/*.parquet")]
+
+
+def test_a_message_that_spark_refuses_keeps_its_bytes_in_the_letter(
+    lake: TopicLake, spark: Callable[[], SparkSession]
+) -> None:
+    """Also in a table that takes files as they are."""
+    lake.auto = True
+    lake.produce(
+        Message(b"\xff", b"\xfe", headers=[("h", b"v")]),
+        Message(b"plain", b"k"),
+        Message(None, b"gone"),
+        Message(b"xx"),
+    )
+    of_spark = "constraints: {of_spark: \"soundex(CAST(message_key AS STRING)) = 'K000'\"}"
+    lake.run(source="format: envelope", pipeline=of_spark)
+    assert [row["row"] for row in rows_of(spark(), lake.table)] == [1]
+    first, tombstone, last = lake.letters()
+    assert (first["raw_base64"], first["key_base64"]) == ("/w==", "/g==")
+    assert first["headers"] == [{"name": "h", "value": "v"}]
+    assert (tombstone["raw"], tombstone["key"]) == ("", "gone")
+    assert (last["raw"], last["key"]) == ("xx", None)
+    assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:0"] == 3
 
 
 def test_the_commit_has_the_txns_of_the_source_and_of_its_partitions(
