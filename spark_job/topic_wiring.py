@@ -10,6 +10,7 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.login import SECRET_CHANGED, Login
+from blizzard.kafka.missing_client import missing_client
 from blizzard.kafka.secret import UsedSecret
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
@@ -32,9 +33,6 @@ from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, n
 
 POLL_SECS = 0.25
 """How often an idle source asks the brokers: a few requests, which cost nothing but the connection."""
-NO_CLIENT = (
-    "the source reads topics, which needs the package confluent-kafka: install it with `pip install blizzard[kafka]`"
-)
 _WITHOUT_REFUSAL = (None, FailureKind.TRANSIENT)
 
 
@@ -95,7 +93,7 @@ def topic_job(
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
-        raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
+        raise PermanentError(missing_client(f"source {source.id} reads topics")) from error
     logins = TopicLogins(source, options)
     settings = read_settings(source)
     _check_messages(source, settings)

@@ -15,12 +15,14 @@ import pyarrow.compute as pc
 
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
-from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.errors import BucketMissing
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, decode, path_of
+from blizzard.state.receipts import attempt_of
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
+from blizzard.state.topic_state import newest_state
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files
@@ -132,21 +134,15 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
 
 def _checkpoint(source: AuditedTopics, log: DeltaLogTail, stored: _Stored) -> TopicCheckpoint | None:
     identity = source.identity
-    names = {"pipeline": identity.pipeline, "source": identity.source}
     own = next((commit for commit in log.commits(WHOLE_LOG) if identity.app_id in commit.txns), None)
     if own is None:
         return None
-    try:
-        return decode(own.user_metadata or "", **names)
-    except UnreadableState as error:
-        try:
-            copy = decode(source.state.get(identity.copy_key), **names)
-        except NotFound:
-            raise error from None
-        if copy.sequence != own.txns[identity.app_id]:
-            raise
+    found, error = newest_state(own, identity, source.state)
+    if error is not None:
+        if found is None:
+            raise error
         stored.notices.append(Notice("state_unreadable", f"{error}; the next run repairs it"))
-        return copy
+    return found
 
 
 def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progress: Progress) -> None:
@@ -170,7 +166,9 @@ def _add_batch(rows: pa.Table, stored: _Stored) -> None:
 def _add_letters(source: AuditedTopics, stored: _Stored) -> None:
     unreadable: list[str] = []
     letters = DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
-    for letter in letters.letters(unreadable=unreadable):
+    receipt = None if stored.checkpoint is None else stored.checkpoint.receipt
+    committed = None if receipt is None else attempt_of(receipt)
+    for letter in letters.letters(unreadable=unreadable, committed=committed):
         if "lost_from" in letter:
             stored.lost += letter["lost_to"] - letter["lost_from"] + 1
         elif isinstance(letter.get("row"), int):

@@ -9,6 +9,7 @@ from blizzard.cli.steps import Steps
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import ConfigError
+from blizzard.kafka.missing_client import missing_client
 from blizzard.log import one_line
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition
@@ -39,7 +40,7 @@ def audit_of_topics(
         from blizzard.kafka.login import Login
         from blizzard.kafka.range_consumer import RangeConsumer
     except ImportError as error:
-        raise ConfigError([f"source {source.id} reads topics: pip install blizzard[kafka]"]) from error
+        raise ConfigError([missing_client(f"source {source.id} reads topics")]) from error
     from blizzard.audit.topics import AuditedTopics, audit_topics
 
     login = Login(options)

@@ -12,7 +12,8 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.receipts import Repair
 from blizzard.state.settled_letters import Mark, Scope, SettledLetters, Settlement
-from spark_job.loop.files.source import FileBatch, FilePlan, FileSource
+from spark_job.loop.files.source import FilePlan, FileSource
+from spark_job.loop.read_batch import ReadBatch
 from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt
 from spark_job.repair.judge import Chosen, Judge
@@ -46,7 +47,7 @@ class RepairPlan(FilePlan):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairBatch(FileBatch):
+class RepairBatch(ReadBatch):
     """Of `results`, one for each chosen item, the commit makes true what they say. `taken`: the outcomes that the
     receipt has."""
 
@@ -108,7 +109,7 @@ class RepairSource(FileSource):
         rows.discard()
         super()._abandon(rows)
 
-    def _batch_of(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+    def _batch_of(self, plan: FilePlan, rows: FileRows) -> ReadBatch | None:
         assert isinstance(plan, RepairPlan)
         return self._records_batch(plan, rows) if plan.is_of_records else self._whole_batch(plan, rows)
 
@@ -154,7 +155,7 @@ class RepairSource(FileSource):
 
     # -- the commit
 
-    def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
+    def record(self, plan: FilePlan, batch: ReadBatch | None) -> Receipt:
         if not isinstance(plan, RepairPlan) or not isinstance(batch, RepairBatch):
             return super().record(plan, batch)
         if not plan.is_of_records and any(outcome.dead_records for outcome in batch.taken):

@@ -56,7 +56,7 @@ class Task:
 
     def staged(self, folder: str) -> "Task":
         """For rows of which Spark still has to evaluate expressions."""
-        return replace(self, destination=self.destination.staged(folder))
+        return replace(self, destination=self.destination.staged(folder, letters=self.topics is not None))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

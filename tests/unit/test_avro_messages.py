@@ -202,7 +202,11 @@ def test_what_is_no_record_is_refused_beside_the_others(registry: Registry, payl
         (record_of({"id": "string"}), {}, "id: "),
         (record_of({"other": "long"}), {}, "it has none of the schema's columns"),
         ({"type": "object"}, {"schemaType": "JSON"}, "it is a schema of the type 'JSON'"),
-        (ID, {"references": [{"name": "x", "subject": "x", "version": 1}]}, "refers to other schemas"),
+        (
+            ID,
+            {"references": [{"name": "x", "subject": "x", "version": 1}]},
+            "it refers to version 1 of subject 'x': the registry has no such subject",
+        ),
     ],
 )
 def test_a_schema_that_columns_cannot_be_read_by_refuses_its_messages(
