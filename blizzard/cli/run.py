@@ -1,7 +1,9 @@
 """`blizzard run`: sweep and ingest on this machine, without AWS."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,21 +45,21 @@ def command(
     on_spark = spark_options(environ := variables(), master=master, conf=spark_conf or ())
     asked = on_spark.engine(CONFIGURED if engine is None else engine)
     folder = jars or find_jars(environ)
-
-    def check() -> None:
-        """Raises ConfigError."""
-        from blizzard.config.load import load_config
-
-        config = load_config(file, environ)
-        chosen = [found for name, found in config.pipelines.items() if not pipeline or name in pipeline]
-        wanted = {found.engine for found in chosen} if asked == CONFIGURED else {asked}
-        check_jars(folder, needed=EngineName.SPARK in wanted)
-
     command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(folder)]
     command_line += ["--engine", asked, *(["--once"] if once else [])]
     command_line += [*repeated("--pipeline", pipeline), *repeated("--master", [master] if master else [])]
     command_line += repeated("--spark-conf", spark_conf)
+    check = partial(_check, file, environ, pipeline or (), asked, folder)
     raise typer.Exit(_run(command_line, check, as_json=as_json))
+
+
+def _check(file: str, environ: Mapping[str, str], pipelines: Collection[str], engine: str, jars: Path) -> None:
+    """Raises ConfigError."""
+    from blizzard.config.load import load_config
+
+    chosen = [found for name, found in load_config(file, environ).pipelines.items() if name in (pipelines or (name,))]
+    wanted = {found.engine for found in chosen} if engine == CONFIGURED else {engine}
+    check_jars(jars, needed=EngineName.SPARK in wanted)
 
 
 def _run(command_line: list[str], check: Callable[[], None] = lambda: None, *, as_json: bool) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 from blizzard.config.kafka_options import MSK_IAM
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
+from blizzard.config.published import PublishedConfig, read_published
 from blizzard.errors import ConfigError
 
 _REFUSAL = "this configuration cannot be published"
@@ -29,8 +30,7 @@ def to_published(config: Config) -> str:
     """
     if found := [*_passwords(config)]:
         raise ConfigError([f"{_REFUSAL}: {place}: {_NO_PASSWORDS}" for place in found])
-    value = _escaped(config.model_dump(mode="json", by_alias=True))
-    text = _join_surrogates(json.dumps(value, indent=1)) + "\n"
+    text = _text_of(config)
     try:
         read = parse_config(text, {}, name="the published form")
     except ConfigError as error:
@@ -39,6 +39,17 @@ def to_published(config: Config) -> str:
         expected = "expected its published form to read as the same configuration, found a difference"
         raise ConfigError([f"{_REFUSAL}: {expected}; this is a bug of Blizzard: report it with the configuration"])
     return text
+
+
+def as_functions_read(config: Config) -> PublishedConfig:
+    """What functions would read of it, also of a configuration that is not published, as one with passwords."""
+    return read_published(_text_of(config), "the configuration")
+
+
+def _text_of(config: Config) -> str:
+    """Instead of passwords it has asterisks."""
+    value = _escaped(config.model_dump(mode="json", by_alias=True))
+    return _join_surrogates(json.dumps(value, indent=1)) + "\n"
 
 
 def _passwords(config: Config) -> Iterator[str]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from blizzard.config.published import PublishedTopics
 from blizzard.dispatch.run_records import SourcePosition
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.topic_checkpoint import read_copy
+from blizzard.state.topic_state import readable_copy
 from blizzard.storage.base import ObjectStore
 
 
@@ -39,7 +39,7 @@ def topic_backlog(
 
     A run is due `run_interval_secs` after the start of the last one, and at once when that has not read to the end.
     """
-    checkpoint = read_copy(store, SourceIdentity(source.pipeline, source.name, source.state_prefix))
+    checkpoint = readable_copy(SourceIdentity(source.pipeline, source.name, source.state_prefix), store)
     due_ts = None if times.started_ts is None else times.started_ts + source.run_interval_secs
     is_due = due_ts is None or examined is None or times.now_ts >= due_ts
     sequence, messages = (-1, 0) if checkpoint is None else (checkpoint.sequence, checkpoint.waiting or 0)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from blizzard.config.load import read_config_file
 from blizzard.config.model import Config, Pipeline
-from blizzard.config.publish import to_published
-from blizzard.config.published import PublishedConfig, read_published
+from blizzard.config.publish import as_functions_read
+from blizzard.config.published import PublishedConfig
 from blizzard.doctor import configuration, leftovers, runs, state, storage, table, topics
 from blizzard.doctor.aws import checks as aws
 from blizzard.doctor.aws.stack import Stack
@@ -50,7 +50,7 @@ class Examination:
             yield from examine(source.id, place, storage.SOURCE_CHECKS, self.on_check)
         for uri, pipelines in _tables(config).items():
             yield from self._table(uri, pipelines, settings)
-        published = read_published(to_published(config), self.file)
+        published = as_functions_read(config)
         for pipeline in config.pipelines.values():
             store = open_store(pipeline.table_uri, settings, may_be_missing=True)
             yield from self._pipeline(pipeline, published, store)

@@ -1,17 +1,19 @@
 """Checks of sources that read topics: the state in the table, and whether the brokers agree with it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Source
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.state import BACKLOG_PROBLEM_SECS, BACKLOG_WARNING_SECS, age, dead_letters
-from blizzard.errors import BlizzardError, BucketMissing, NotFound, PermanentError, UnreadableState
+from blizzard.errors import BlizzardError, BucketMissing, PermanentError, UnreadableState
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.state.delta_log import DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, decode, path_of, read_copy
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
+from blizzard.state.topic_state import copied_state, newest_state
 from blizzard.storage.base import ObjectStore
 
 SCAN_COMMITS = 1_000
@@ -33,14 +35,14 @@ class SourceTopics:
     def checkpoint(self) -> TopicCheckpoint | None:
         """Of the source's newest commit, if it is among the newest of the table; else the copy. Raises
         UnreadableState, and PermanentError for the state of a source of files."""
-        try:
+        with suppress(BucketMissing):
             for commit in DeltaLogTail(self.store).commits(SCAN_COMMITS):
                 if self.identity.app_id in commit.txns:
-                    text = commit.user_metadata or ""
-                    return decode(text, pipeline=self.identity.pipeline, source=self.identity.source)
-        except (NotFound, BucketMissing):
-            return None
-        return read_copy(self.store, self.identity)
+                    found, problem = newest_state(commit, self.identity, self.store)
+                    if problem is not None:
+                        raise problem
+                    return found
+        return copied_state(self.identity, self.store)
 
     @cached_property
     def known(self) -> TopicCheckpoint | None:
@@ -98,7 +100,7 @@ def _client(topics: SourceTopics) -> Finding:
         return problem(
             "the package confluent-kafka is not installed",
             expected="Kafka's client, which reads topics",
-            advice="`pip install blizzard[kafka]`",
+            advice="`pip install 'blizzard[kafka]'`",
         )
     return ok(f"confluent-kafka {confluent_kafka.version()}")
 

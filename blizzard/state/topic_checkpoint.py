@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from blizzard.errors import BucketMissing, NotFound, PermanentError, UnreadableState
+from blizzard.errors import PermanentError, UnreadableState
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage import json_fields
-from blizzard.storage.base import ObjectStore
 
 KIND = "topics"
 SCHEMA_VERSION = 1
@@ -153,15 +152,6 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> TopicCheckpoint:
         )
     except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error
-
-
-def read_copy(store: ObjectStore, identity: SourceIdentity) -> TopicCheckpoint | None:
-    """The checkpoint's copy, which may be of an earlier commit than the newest; None: there is none that can be
-    read."""
-    try:
-        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
-    except (NotFound, BucketMissing, UnreadableState, PermanentError):
-        return None
 
 
 def _position(topic: Any) -> TopicPosition:

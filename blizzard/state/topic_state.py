@@ -2,7 +2,7 @@
 
 from contextlib import suppress
 
-from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.errors import BucketMissing, NotFound, PermanentError, UnreadableState
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import TopicCheckpoint, decode
@@ -30,6 +30,13 @@ def copied_state(identity: SourceIdentity, store: ObjectStore) -> TopicCheckpoin
         return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
     except (NotFound, BucketMissing):
         return None
+
+
+def readable_copy(identity: SourceIdentity, store: ObjectStore) -> TopicCheckpoint | None:
+    """As `copied_state`, for readers to whom one that cannot be read is as none."""
+    with suppress(UnreadableState, PermanentError):
+        return copied_state(identity, store)
+    return None
 
 
 def _checkpoint_of(commit: Commit, sequence: int, identity: SourceIdentity) -> TopicCheckpoint:

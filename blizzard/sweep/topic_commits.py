@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.topic_checkpoint import TopicCheckpoint, read_copy
+from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.topic_state import readable_copy
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.commit_counts import CommitCounts, count_commits
 from blizzard.sweep.reports import SweepReports, read_reports
@@ -22,7 +23,7 @@ class TopicCommits:
         """What was committed since the last count; the report that says so, for `write`; and whether it says anything
         new. Raises BlizzardError."""
         reports = read_reports(self.state, self.identity)
-        known = read_copy(self.state, self.identity)
+        known = readable_copy(self.identity, self.state)
         checkpoint = known or TopicCheckpoint(self.identity.pipeline, self.identity.source)
         if known is None and reports.counted is not None:
             return CommitCounts(), reports, False

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
-from blizzard.config.publish import to_published
+from blizzard.config.publish import as_functions_read, to_published
 from blizzard.config.published import PublishedSource, PublishedTopics, read_published
 from blizzard.errors import ConfigError
 
@@ -261,3 +261,13 @@ def test_a_published_configuration_is_read_without_pydantic_and_yaml() -> None:
         "import sys, blizzard.config.published; print([m for m in ('pydantic', 'ruamel', 'yaml') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_what_functions_would_read_is_known_of_a_configuration_with_a_password_too() -> None:
+    login = "security: {mechanism: PLAIN, username: u, password: secret-password}"
+    text = TOPICS.replace("topics: [clicks],", f"topics: [clicks], {login},")
+    with pytest.raises(ConfigError, match="found a password"):
+        published(text)
+    config = parse_config(text, {})
+    assert [source.id for source in as_functions_read(config).topics()] == ["events:clicks"]
+    assert "secret-password" not in str(as_functions_read(config))
