@@ -47,7 +47,7 @@ class Reports:
         except (PermanentError, RetryableError) as error:
             self._token_error = error
             raise
-        self._token_error = None
+        self._token_error = self.newest = None  # what was refused before is tried again with this one
         return made
 
 

@@ -179,11 +179,8 @@ def test_credentials_of_a_role_log_in_with_their_session_token(
     assert brokers(msk_lake).cluster().topics
 
 
-def test_a_token_that_has_expired_is_refused(msk: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the broker of these tests: what shows that the next test's token was renewed."""
-    monkeypatch.setattr(MSKAuthTokenProvider, "DEFAULT_TOKEN_EXPIRY_SECONDS", 1)
-    token, until_ms = MSKAuthTokenProvider.generate_auth_token(REGION)
-    until(lambda: time.time() * 1000 > until_ms, "the token has expired")
+def refused_token(msk: KafkaCluster, token: str) -> str:
+    """Why the broker refuses it."""
     settings = {
         "bootstrap.servers": msk.bootstrap_servers,
         "security.protocol": "SASL_SSL",
@@ -192,9 +189,34 @@ def test_a_token_that_has_expired_is_refused(msk: KafkaCluster, monkeypatch: pyt
         "oauth_cb": lambda _: (token, time.time() + 900),
         "log_level": 0,
     }
+    before = len(refused(msk))
     with pytest.raises(KafkaException):
         AdminClient(settings).list_topics(timeout=3)
-    assert refused(msk)[-1] == "it has expired"
+    (reason,) = {*refused(msk)[before:]}
+    return reason
+
+
+def test_a_token_that_has_expired_is_refused(msk: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the broker of these tests: what shows that the last test's token was renewed."""
+    monkeypatch.setattr(MSKAuthTokenProvider, "DEFAULT_TOKEN_EXPIRY_SECONDS", 1)
+    token, until_ms = MSKAuthTokenProvider.generate_auth_token(REGION)
+    until(lambda: time.time() * 1000 > until_ms, "the token has expired")
+    assert refused_token(msk, token) == "it has expired"
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "reason"),
+    [
+        ("ACTION_NAME", "kafka-cluster:DescribeCluster", "its action is another one"),
+        ("SIGNING_NAME", "s3", "its credential is another one"),
+        ("DEFAULT_TOKEN_EXPIRY_SECONDS", 3600, "its time is wrong"),
+    ],
+)
+def test_a_token_for_something_else_is_refused(
+    msk: KafkaCluster, monkeypatch: pytest.MonkeyPatch, part: str, value: object, reason: str
+) -> None:
+    monkeypatch.setattr(MSKAuthTokenProvider, part, value)
+    assert refused_token(msk, MSKAuthTokenProvider.generate_auth_token(REGION)[0]) == reason
 
 
 def test_a_token_is_renewed_while_its_connection_is_in_use(

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.load import parse_config
 from blizzard.config.publish import to_published
 from blizzard.errors import ConfigError, PermanentError, RetryableError
 from blizzard.kafka import msk_token, secret
+from blizzard.kafka.connect import Reports
 from blizzard.kafka.login import Login
 from blizzard.kafka.secret import UsedSecret, login_of
 
@@ -351,6 +353,19 @@ def test_credentials_that_cannot_be_had_just_now_may_be_had_later(role: Role) ->
         msk_token.new_token(CONFIG)
     role.give(3600)
     assert msk_token.new_token(CONFIG)[0]
+
+
+def test_a_client_is_refused_until_it_has_another_token(role: Role) -> None:
+    reports, refusal = Reports(), KafkaError(KafkaError._AUTHENTICATION)
+    with pytest.raises(RetryableError):
+        reports.token(CONFIG)
+    reports.note(refusal)
+    assert isinstance(reports.refusal(), RetryableError), "what says more than the client does"
+    role.give(3600)
+    assert reports.token(CONFIG)
+    assert reports.refusal() is None
+    reports.note(refusal)
+    assert isinstance(reports.refusal(), PermanentError)
 
 
 def test_settings_of_another_version_make_no_token() -> None:
