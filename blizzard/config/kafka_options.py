@@ -2,10 +2,11 @@
 
 import re
 from datetime import datetime
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
+from blizzard.config.certificates import certificates, with_certificates
 from blizzard.config.secret_name import secret_name
 from blizzard.config.section import Section
 
@@ -93,14 +94,25 @@ class KafkaSecurity(Section):
     )
     ca_location: str | None = Field(
         default=None,
-        description="A file with the certificates of the authorities that the brokers' certificates are signed by. "
-        "Without it: those of the system. It has to be there wherever tasks run.",
+        description="A file with the certificates of the authorities that sign the brokers' certificates (PEM). It is "
+        "read with the configuration. Without it: those of the system.",
+        examples=["ca.pem"],
+    )
+    ca_pem: Annotated[str, AfterValidator(certificates)] | None = Field(
+        default=None, description="The text of that file, instead of its path."
     )
     certificate_location: str | None = Field(
-        default=None, description="With SSL, for brokers that want one: the file with the client's certificate (PEM)."
+        default=None,
+        description="With SSL, for brokers that want one: the file with the client's certificate (PEM). It has to be "
+        "there wherever tasks run, and so has the next one.",
     )
     key_location: str | None = Field(default=None, description="The file with its private key (PEM).")
     key_password: SecretStr | None = Field(default=None, description="The password of that file.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_files_text(cls, value: Any, info: ValidationInfo) -> Any:
+        return with_certificates(value, info)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -148,7 +160,7 @@ class KafkaSecurity(Section):
             "sasl.mechanisms": "OAUTHBEARER" if self.mechanism == MSK_IAM else self.mechanism,
             "sasl.username": self.username,
             "sasl.password": password,
-            "ssl.ca.location": self.ca_location,
+            "ssl.ca.pem": self.ca_pem,
             "ssl.certificate.location": self.certificate_location,
             "ssl.key.location": self.key_location,
             "ssl.key.password": key_password,

@@ -57,13 +57,13 @@ class SchemaRegistry:
         url: str,
         username: str | None = None,
         password: str | None = None,
-        ca_location: str | None = None,
+        ca_pem: str | None = None,
         timeout_secs: float = TIMEOUT_SECS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url
         self._login = None if username is None else b64encode(f"{username}:{password or ''}".encode()).decode()
-        self._ca_location = ca_location
+        self._ca_pem = ca_pem
         self._timeout_secs = timeout_secs
         self._monotonic = monotonic
         self._opener: urllib.request.OpenerDirector | None = None
@@ -152,10 +152,10 @@ class SchemaRegistry:
     def _https(self) -> urllib.request.HTTPSHandler:
         """Certificates and names are verified."""
         try:
-            return urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self._ca_location))
+            return urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=self._ca_pem))
         except OSError as error:
             raise PermanentError(
-                f"{self._name}: the file {self._ca_location} with certificates cannot be read: {error}. Correct "
+                f"{self._name}: its authorities' certificates cannot be read: {error}. Correct "
                 "`avro.registry.ca_location` of the source."
             ) from error
 

@@ -7,6 +7,9 @@ from blizzard.dispatch.decide import Hold
 from blizzard.dispatch.dispatcher import DispatchResult
 from functions.runtime import FunctionLog
 
+OF_TOPICS = frozenset({"BacklogMessages"})
+"""Only of pipelines with sources of topics."""
+
 
 def report(found: DispatchResult, *, log: FunctionLog, namespace: str, now_ts: float) -> None:
     """Logs one line, and publishes metrics with the dimension `pipeline` and without it.

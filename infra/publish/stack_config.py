@@ -13,12 +13,8 @@ from blizzard.config.problems import Path, Problem, Problems
 from blizzard.errors import ConfigError
 
 _PLAIN = re.compile(r"[A-Za-z0-9!_.()=-]{1,120}")
-_LOGIN = "log in with the mechanism AWS_MSK_IAM, or with a user and `secret`"
-_INSTEAD = {
-    "ca_location": "give the certificates themselves, as `ca_pem`",
-    "certificate_location": _LOGIN,
-    "key_location": _LOGIN,
-}
+_FILES = ("certificate_location", "key_location")
+_INSTEAD = "log in with the mechanism AWS_MSK_IAM, or with a user and `secret`"
 OWN_LANDING = "-landing"
 """Behind the lake's name, of a configuration that reads topics only: a stack has a landing bucket all the same."""
 MAX_LANDINGS = 4
@@ -122,14 +118,14 @@ def _own_landing(lake: str) -> Landing:
 
 
 def _no_files_of_the_machine(config: Config, problems: Problems) -> None:
-    """Certificates are files, which no worker of EMR Serverless has."""
+    """A client's certificate and key are files, which no machine of EMR Serverless has."""
     for pipeline, source in config.sources():
         security = None if source.kafka is None else source.kafka.security
-        for name in ("ca_location", "certificate_location", "key_location"):
+        for name in _FILES:
             found = getattr(security, name, None)
             if found is not None:
                 path = ("pipelines", pipeline.name, "sources", source.name, "kafka", "security", name)
-                problems.add(path, f"found the file {found}, which no machine of the job has; {_INSTEAD[name]}")
+                problems.add(path, f"found the file {found}, which no machine of the job has; {_INSTEAD}")
 
 
 def _common_folder(keys: Iterable[str]) -> str:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from blizzard.kafka.connect import GROUP
 from infra.template.translate import Template
 from tests.stack.test_account import KEY, NETWORK, roles, statements
 from tests.stack.test_template import chosen, refused
@@ -31,6 +32,7 @@ def test_without_a_cluster_and_a_secret_nobody_may_use_any() -> None:
 
 def test_the_job_may_read_all_topics_of_the_cluster_and_write_none() -> None:
     found = grants(chosen(KafkaClusterArn=CLUSTER, **NETWORK), "kafka-cluster:")
+    del found["NameAGroup"]
     assert found == {
         "ConnectToTheBrokers": {
             "Sid": "ConnectToTheBrokers",
@@ -47,23 +49,27 @@ def test_the_job_may_read_all_topics_of_the_cluster_and_write_none() -> None:
     }
 
 
-def test_the_job_may_write_the_offsets_of_the_one_group() -> None:
-    found = grants(chosen(KafkaClusterArn=CLUSTER, KafkaPublishGroup="monitor", **NETWORK), "kafka-cluster:")
-    assert found["PublishOffsets"]["Action"] == ["kafka-cluster:DescribeGroup", "kafka-cluster:AlterGroup"]
-    assert found["PublishOffsets"]["Resource"] == {
-        "Fn::Sub": ["${Groups}/${KafkaPublishGroup}", {"Groups": of_the_cluster("group")}]
-    }
+def test_the_job_may_write_the_offsets_of_the_published_group_and_of_the_one_that_stays_empty() -> None:
+    none = {"Fn::Sub": [f"${{Groups}}/{GROUP}", {"Groups": of_the_cluster("group")}]}
+    published = {"Fn::Sub": ["${Groups}/${KafkaPublishGroup}", {"Groups": of_the_cluster("group")}]}
+    for group, resources in (("", [none]), ("monitor", [none, published])):
+        found = grants(chosen(KafkaClusterArn=CLUSTER, KafkaPublishGroup=group, **NETWORK), "kafka-cluster:")
+        assert found["NameAGroup"]["Action"] == ["kafka-cluster:DescribeGroup", "kafka-cluster:AlterGroup"]
+        assert found["NameAGroup"]["Resource"] == resources
 
 
-def test_the_job_may_read_the_one_secret_and_decrypt_it_through_the_service_alone() -> None:
-    found = grants(chosen(KafkaSecretArn=SECRET, KafkaSecretKmsKeyArn=KEY), "secretsmanager")
-    read, decrypt = found["ReadTheBrokersPassword"], found["DecryptTheBrokersPassword"]
-    assert (read["Action"], read["Resource"]) == ("secretsmanager:GetSecretValue", {"Ref": "KafkaSecretArn"})
+def test_the_job_may_read_these_secrets_and_decrypt_them_through_the_service_alone() -> None:
+    found = grants(chosen(KafkaSecretArns=SECRET, KafkaSecretKmsKeyArn=KEY), "secretsmanager")
+    read, decrypt = found["ReadPasswords"], found["DecryptPasswords"]
+    assert (read["Action"], read["Resource"]) == (
+        "secretsmanager:GetSecretValue",
+        {"Fn::Split": [",", {"Ref": "KafkaSecretArns"}]},
+    )
     assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", {"Ref": "KafkaSecretKmsKeyArn"})
     assert decrypt["Condition"]["StringEquals"] == {
         "kms:ViaService": {"Fn::Sub": "secretsmanager.${AWS::Region}.${AWS::URLSuffix}"}
     }
-    assert {*grants(chosen(KafkaSecretArn=SECRET), "secretsmanager")} == {"ReadTheBrokersPassword"}
+    assert {*grants(chosen(KafkaSecretArns=SECRET), "secretsmanager")} == {"ReadPasswords"}
 
 
 @pytest.mark.parametrize(
@@ -85,7 +91,8 @@ def test_parameters_that_belong_together(parameters: dict[str, str], rule: str) 
         {"KafkaClusterArn": CLUSTER, **NETWORK},
         {"KafkaClusterArn": CLUSTER, "ApplicationId": "00f1982r1uukb925"},
         {"KafkaClusterArn": CLUSTER.replace("aws:", "aws-cn:"), "KafkaPublishGroup": "a.b_c-d", **NETWORK},
-        {"KafkaSecretArn": SECRET, "KafkaSecretKmsKeyArn": KEY},
+        {"KafkaSecretArns": SECRET, "KafkaSecretKmsKeyArn": KEY},
+        {"KafkaSecretArns": f"{SECRET},{SECRET}2"},
     ],
 )
 def test_values_that_are_accepted(parameters: dict[str, str]) -> None:
@@ -98,13 +105,13 @@ def test_values_that_are_accepted(parameters: dict[str, str]) -> None:
         ("KafkaClusterArn", CLUSTER.replace(":cluster/", ":topic/")),
         ("KafkaClusterArn", f"{CLUSTER}/*"),
         ("KafkaClusterArn", "*"),
-        ("KafkaSecretArn", "AmazonMSK_events"),
-        ("KafkaSecretArn", f"{SECRET}*"),
+        ("KafkaSecretArns", "AmazonMSK_events"),
+        ("KafkaSecretArns", f"{SECRET}*"),
         ("KafkaSecretKmsKeyArn", KEY.replace("key/", "alias/")),
     ],
 )
 def test_values_that_are_refused(name: str, value: str) -> None:
-    more = {"KafkaSecretArn": SECRET} if name == "KafkaSecretKmsKeyArn" else NETWORK
+    more = {"KafkaSecretArns": SECRET} if name == "KafkaSecretKmsKeyArn" else NETWORK
     texts = refused(**{**more, name: value})
     assert any(text.startswith(f"{name}: ") and text.endswith(f", found {value!r}") for text in texts)
 

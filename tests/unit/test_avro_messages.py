@@ -39,7 +39,7 @@ def block(*payloads: bytes | None, first: int = 0) -> MessageBlock:
 def opened(
     ddl: str, given: Any = None, registry: Registry | None = None, limits: Limits | None = None, **rules: Any
 ) -> MessageFormat:
-    asked = {"url": registry.url, "username": None, "password": None, "ca_location": None} if registry else None
+    asked = {"url": registry.url, "username": None, "password": None, "ca_pem": None} if registry else None
     options = {"schema": None if given is None else json.dumps(given), "registry": asked}
     return open_message_format(
         "avro", columns_of(ddl), limits or Limits(), options, SchemaRules(**rules) if rules else NO_RULES

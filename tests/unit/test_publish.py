@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.load import read_config
+from blizzard.config.publish import to_published
 from blizzard.errors import ConfigError
 from blizzard.storage.memory import MemoryStore
 from infra.publish.errors import PublishError
@@ -130,13 +131,18 @@ def test_a_configuration_of_topics_alone_gets_a_landing_bucket_beside_the_lake(l
     assert len(landing.bucket) <= 63
 
 
-@pytest.mark.parametrize("name", ["ca_location", "certificate_location"])
-def test_certificates_of_this_machine_are_refused(name: str) -> None:
-    key = {"key_location": "/etc/key.pem"} if name == "certificate_location" else {}
-    security = {"protocol": "SSL", name: "/etc/file.pem", **key}
-    found = problems({"table_uri": "s3://lake/t", "sources": {"clicks": topics(**security)}})
-    assert len(found) == 1 + len(key)
-    assert f"{name}: found the file /etc/file.pem, which no machine of the job has; " in found[0]
+def test_certificates_of_authorities_are_taken_along_and_those_of_a_client_refused(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
+    trusted = {"protocol": "SSL", "ca_location": str(authority)}
+    text = json.dumps({"pipelines": {"p": {"table_uri": "s3://lake/t", "sources": {"clicks": topics(**trusted)}}}})
+    stack = read_stack_config(text, {}, name="pipelines.yaml", folder="/data")
+    assert json.dumps(authority.read_text()) in to_published(stack.config)
+    assert str(authority) not in to_published(stack.config)
+    client = {"protocol": "SSL", "certificate_location": "/etc/client.pem", "key_location": "/etc/key.pem"}
+    found = problems({"table_uri": "s3://lake/t", "sources": {"clicks": topics(**client)}})
+    assert len(found) == 2
+    assert "certificate_location: found the file /etc/client.pem, which no machine of the job has; log in" in found[0]
 
 
 def test_problems_of_the_configuration_are_reported_as_by_validate() -> None:
