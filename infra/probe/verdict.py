@@ -159,10 +159,17 @@ def _writes(written: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem("written", f"could not be deleted: {one}", "Allow s3:DeleteObject and s3:ListBucket; delete it.")
 
 
+_OF_BUCKETS = "Allow it to the stack's JobRole: look at the bucket's policy, its KMS key, the organization's policies."
+_OF_BROKERS = (
+    "Let the job reach the brokers (SubnetIds, SecurityGroupIds, the brokers' own security group) and log in "
+    "(`kafka.security`, KafkaClusterArn, KafkaSecretArns): docs/kafka.md#on-aws."
+)
+
+
 def _rights(denied: Iterable[Mapping[str, str]]) -> Iterator[Problem]:
     for one in denied:
         yield Problem(
             "rights",
             f"{one['action']} on {one['resource']} failed: {one['error']}",
-            "Allow it to the stack's JobRole: look at the bucket's policy, its KMS key, the organization's policies.",
+            _OF_BROKERS if one["action"].startswith("kafka-cluster:") else _OF_BUCKETS,
         )

@@ -1,12 +1,14 @@
 """Tries each right that the job's role needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Config
-from blizzard.errors import NotFound
+from blizzard.errors import NotFound, RetryableError
+from blizzard.state.topic_checkpoint import Partition, path_of
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.storage.s3_write import PART_BYTES
 from spark_job.probe.checks import error_text
@@ -49,6 +51,9 @@ def try_rights(config: Config, config_uri: str, probe_id: str, open_at: Open) ->
     tables = list(dict.fromkeys(pipeline.table_uri for pipeline in config.pipelines.values()))
     for uri in tables:
         try_to_write(rights, open_at(uri, _no_log), probe_id)
+    for _, source in config.sources():
+        if source.kafka is not None:
+            try_to_consume(rights, source.kafka)
     # The stack has one lake, and a part has eight megabytes.
     try_to_upload(rights, tables[0], probe_id, open_at)
     return rights
@@ -61,6 +66,35 @@ def try_to_read(rights: Rights, landing: ObjectStore, probe_id: str) -> None:
         rights.attempt("s3:GetObject", f"{landing.uri}*", lambda: landing.get_range(first.key, 0, 1))
     else:
         rights.attempt("s3:GetObject", f"{landing.uri}*", lambda: landing.get(f"_blizzard_probe-{probe_id}"))
+
+
+def try_to_consume(rights: Rights, options: KafkaOptions) -> None:
+    """The brokers' description of the topics, and the time of the oldest message of a partition that has one. Nothing
+    is tried behind an attempt that failed: brokers that do not answer take 15 seconds each time."""
+    resource = f"{options.topic_pattern or ','.join(options.topics or ())} of {options.bootstrap_servers}"
+
+    def offsets() -> tuple[Mapping[Partition, int], Mapping[Partition, int]]:
+        from blizzard.kafka.client import KafkaBrokers  # most stacks read no topics
+
+        brokers = KafkaBrokers(options)
+        partitions = brokers.cluster().partitions()
+        return brokers.first_offsets(partitions), brokers.end_offsets(partitions)
+
+    found = rights.attempt("kafka-cluster:DescribeTopic", resource, offsets)
+    if found is None:
+        return
+    firsts, ends = found
+    place = next((partition for partition, first in firsts.items() if first < ends[partition]), None)
+    if place is not None:
+        rights.attempt("kafka-cluster:ReadData", resource, lambda: read_one(options, place, firsts[place]))
+
+
+def read_one(options: KafkaOptions, place: Partition, offset: int) -> None:
+    """Raises BlizzardError if no message comes."""
+    from blizzard.kafka.lag import PEEK_SECS, first_times
+
+    if not first_times(options, {place: offset}):
+        raise RetryableError(f"no message of {path_of(place)} came within {PEEK_SECS:.0f} s")
 
 
 def try_to_write(rights: Rights, table: ObjectStore, probe_id: str) -> None:
