@@ -8,6 +8,7 @@ from functools import partial
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError
+from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Brokers
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
@@ -15,7 +16,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.loop.ingest import Ingest
-from spark_job.loop.topics.plan_ranges import BatchLimits, tasks_of
+from spark_job.loop.topics.plan_ranges import tasks_of
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import NothingToDiscover, TopicSource
 from spark_job.ports.offset_range import OffsetRange, TopicSettings
@@ -51,19 +52,35 @@ def topic_job(
 ) -> SourceJob:
     """`options`: those of the source. Nothing is opened or started yet. Raises PermanentError if Kafka's client is not
     installed, or no message could be read as the source says."""
+    brokers = brokers_of(source, options)
+    settings = read_settings(source)
+    _check_messages(source, settings)
+    parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
+    table = topic_table(parts)
+    reader = topic_reader(parts, table, settings, options)
+    ingest = _ingest(parts, topic_settings(source, options), brokers, table, reader)
+    waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
+    return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
+
+
+def brokers_of(source: Source, options: KafkaOptions) -> Brokers:
+    """Raises PermanentError if Kafka's client is not installed."""
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
         raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
-    settings = read_settings(source)
-    _check_messages(source, settings)
-    parts = _parts(pipeline, source, engine, s3, log)
-    table = delta_table(parts, source.record_ddl, has_file=lambda path, topic_id: False)
+    return KafkaBrokers(options)
+
+
+def topic_table(parts: TableParts) -> DeltaSourceTable:
+    return delta_table(parts, parts.source.record_ddl, has_file=lambda path, topic_id: False)
+
+
+def topic_reader(
+    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, options: KafkaOptions
+) -> TopicReader:
     topics = TopicSettings(options.client_settings(), options.isolation)
-    reader = TopicReader(batch_reader(parts, table, settings, topics))
-    ingest = _ingest(parts, _settings(source, options), KafkaBrokers(options), table, reader)
-    waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
-    return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
+    return TopicReader(batch_reader(parts, table, settings, topics))
 
 
 def _check_messages(source: Source, settings: ReadSettings) -> None:
@@ -75,7 +92,7 @@ def _check_messages(source: Source, settings: ReadSettings) -> None:
         raise PermanentError(f"{source.id}: {error}") from error
 
 
-def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> TableParts:
+def topic_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Settings, log: Log) -> TableParts:
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     return TableParts(
         pipeline=pipeline,
@@ -89,7 +106,7 @@ def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, l
     )
 
 
-def _settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
+def topic_settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
     return TopicLoopSettings(
         options=options,
         limits=BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),

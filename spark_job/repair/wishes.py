@@ -27,11 +27,27 @@ class Wish:
 
 @dataclass(slots=True)
 class _Letters:
-    """The open letters of one content of a file. `members`: numbers of refused members of a zip."""
+    """The open letters of one content of a file. `members`: numbers of refused members of a zip. `gaps`: offsets that a
+    topic's partition had lost before they were read, the first and the last of each."""
 
     of_file: bool = False
     rows: set[int] = field(default_factory=set)
     members: set[int] = field(default_factory=set)
+    gaps: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(self, letter: Mapping[str, Any]) -> None:
+        if "row" not in letter:
+            self.of_file = True
+        elif (gap := _gap_of(letter)) is not None:
+            self.gaps.add(gap)
+        elif _is_of_member(letter):
+            self.members.add(letter["row"])
+        else:
+            self.rows.add(letter["row"])
+
+    def lost_rows(self) -> set[int]:
+        """Of the rows, those within a gap: an attempt that did not commit could still read them."""
+        return {row for row in self.rows if any(first <= row <= last for first, last in self.gaps)}
 
 
 def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: LetterFilter) -> Wish:
@@ -40,24 +56,26 @@ def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: 
     for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
         if settlement is not None or not wanted.wants(letter):
             continue
-        found = by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters())
-        if "row" not in letter:
-            found.of_file = True
-        elif _is_of_member(letter):
-            found.members.add(letter["row"])
-        else:
-            found.rows.add(letter["row"])
+        by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters()).add(letter)
     for (path, etag), letters in sorted(by_content.items()):
         if letters.of_file:
             wish.items.append(Item(Kind.FILE, path, etag))
             continue
-        if letters.rows:
-            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(letters.rows))))
+        if rows := letters.rows - letters.lost_rows():
+            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(rows))))
+        for first, last in sorted(letters.gaps):
+            reason = f"offsets {first} to {last} were gone before they were read"
+            wish.results.append(Result(Item(Kind.RECORDS, path, etag, (first,)), Fate.HELD, reason))
         if letters.members:
             item = Item(Kind.RECORDS, path, etag, tuple(sorted(letters.members)))
             reason = "a member of a zip that was refused has no numbers for its records: `blizzard replace --path`"
             wish.results.append(Result(item, Fate.HELD, reason))
     return wish
+
+
+def _gap_of(letter: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The first and the last offset of a letter about messages that nobody has read; None: it is of another kind."""
+    return (letter["lost_from"], letter["lost_to"]) if "lost_from" in letter else None
 
 
 def _is_of_member(letter: Mapping[str, Any]) -> bool:
@@ -151,17 +169,19 @@ def from_given(
 ) -> Wish:
     """Of the records, those for which this source has a letter. `taken`: by line, which letters it may mean; this adds
     to it."""
-    wish, etags = Wish(), dict[tuple[str, int], dict[str, bool]]()
+    wish, etags, gaps = Wish(), dict[tuple[str, int], dict[str, bool]](), set[tuple[str, int]]()
     wanted = {(one.path, one.row) for one in records}
     for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
         place = str(letter.get("path")), letter.get("row")
-        if place in wanted and not _is_of_member(letter):
+        if place in wanted and _gap_of(letter) is not None:
+            gaps.add((place[0], int(place[1] or 0)))  # it is about many messages, and has this one's number
+        elif place in wanted and not _is_of_member(letter):
             known = etags.setdefault((place[0], int(place[1] or 0)), {})
             etag = str(letter["etag"])
             known[etag] = known.get(etag, False) or settlement is None
     by_content = dict[tuple[str, str], dict[int, str]]()
     for one in records:
-        letters = etags.get((one.path, one.row), {})
+        letters = {} if (one.path, one.row) in gaps else etags.get((one.path, one.row), {})
         known = {etag: is_open for etag, is_open in letters.items() if one.etag in ("", etag)}
         meant = [etag for etag, is_open in known.items() if is_open] or [*known]
         if meant and one.source in ("", source_id):

@@ -1,14 +1,14 @@
 """What an operator wants to have read once more, and what has become of it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from blizzard.state.batch import BatchRules
 
 
 class Kind(StrEnum):
-    """How a file is read once more. A commit has files of one kind."""
+    """How a file, or a partition of a topic, is read once more. A commit has files of one kind."""
 
     REPLACE = "replace"
     """As a whole, as it is now: its rows take the place of those that the table has of it."""
@@ -37,8 +37,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file. `etag`: of the content that is meant; empty: whatever it has now. `records`: the numbers of those that
-    are meant, ascending; `given`: their texts, of kind GIVEN."""
+    """One file, or one partition of a topic: its records are messages, numbered by their offsets. `etag`: of the
+    content that is meant; empty: whatever it has now. `records`: the numbers of those that are meant, ascending;
+    `given`: their texts, of kind GIVEN."""
 
     kind: Kind
     path: str
@@ -72,6 +73,13 @@ class Result:
     version: int | None = None
 
 
+def part_of(item: Item, records: Collection[int]) -> Item:
+    """Some records of an item that is of records."""
+    some = tuple(sorted(records))
+    given = {number: item.given[number] for number in some} if item.given else {}
+    return replace(item, records=some, given=given)
+
+
 class Work:
     """The items that are left, and the results of the others."""
 
@@ -82,6 +90,20 @@ class Work:
     def end(self, result: Result) -> None:
         if self._left.pop(result.item.key, None) is not None:
             self.results.append(result)
+
+    def hold(self, item: Item, records: Collection[int], reason: str) -> Item | None:
+        """Ends some records of the item. Returns what is left of it; None: nothing."""
+        self.results.append(Result(part_of(item, records), Fate.HELD, reason))
+        kept = {*item.records} - {*records}
+        if not kept:
+            del self._left[item.key]
+            return None
+        self._left[item.key] = left = part_of(item, kept)
+        return left
+
+    def hold_all(self, reason: str) -> None:
+        for item in self.left:
+            self.end(Result(item, Fate.HELD, reason))
 
     @property
     def left(self) -> Sequence[Item]:
