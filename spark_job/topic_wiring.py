@@ -38,13 +38,14 @@ NO_CLIENT = (
 
 @dataclass(frozen=True, slots=True)
 class TopicReader:
-    """Implements `RangesReader`."""
+    """Implements `RangesReader`. `replacing`: the rows take the place of those that the table has of the partitions."""
 
     reader: BatchReader
+    replacing: bool = False
 
     def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> BatchRows:
         action = f"reading messages of {len(ranges)} partitions"
-        return self.reader.read_parts(partial(tasks_of, ranges), action, sequence=sequence)
+        return self.reader.read_parts(partial(tasks_of, ranges), action, sequence=sequence, replacing=self.replacing)
 
 
 def topic_job(

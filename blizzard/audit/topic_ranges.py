@@ -113,35 +113,18 @@ def _life(source_id: str, receipt: Receipt, line: ReceiptLine, commit: Commit | 
     )
 
 
-def with_losses(lives: Sequence[OffsetsLife], missing: Iterable[SequenceRange]) -> list[OffsetsLife]:
+def with_losses(lives: Sequence[OffsetsLife]) -> list[OffsetsLife]:
     """Of one partition, newest first: with the offsets between two commits that no commit read, since they were gone.
-    Where receipts are missing, nobody knows."""
-    found, unknown, newer = list[OffsetsLife](), [*missing], None
+    A chain of receipts ends with the first that is missing, so none is missing between two."""
+    found, newer = list[OffsetsLife](), None
     for life in lives:
         if life.first_offset is not None and life.next_offset is not None:
-            if newer is not None and _is_loss(life, newer, unknown):
-                found.append(
-                    replace(
-                        newer,
-                        state=DEAD_LETTERED,
-                        reason=LOST,
-                        first_offset=life.next_offset,
-                        next_offset=newer.first_offset,
-                        rows=0,
-                        rejected=0,
-                    )
-                )
+            if newer is not None and newer.first_offset is not None and life.next_offset < newer.first_offset:
+                gone = replace(newer, state=DEAD_LETTERED, reason=LOST, rows=0, rejected=0)
+                found.append(replace(gone, first_offset=life.next_offset, next_offset=newer.first_offset))
             newer = life
         found.append(life)
     return found
-
-
-def _is_loss(older: OffsetsLife, newer: OffsetsLife, unknown: Sequence[SequenceRange]) -> bool:
-    if older.next_offset is None or newer.first_offset is None or older.etag != newer.etag:
-        return False
-    between = (older.sequence or 0, newer.sequence or 0)
-    surely = not any(between[0] < one.last and one.first < between[1] for one in unknown)
-    return surely and older.next_offset < newer.first_offset
 
 
 def waiting_ranges(

@@ -49,7 +49,7 @@ def topic_lives(
         waiting.setdefault(life.path, []).append(life)
     found: list[OffsetsLife] = []
     for path in sorted({*waiting, *ranges.lives}):
-        found += reversed(with_losses(ranges.lives.get(path, []), ranges.missing))
+        found += reversed(with_losses(ranges.lives.get(path, [])))
         found += waiting.get(path, [])
     partitions = {path_of((one.topic, one.partition)) for one in backlog.partitions}
     return [life for life in found if not asked.states or life.state in asked.states], partitions

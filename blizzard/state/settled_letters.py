@@ -87,7 +87,10 @@ class Settled:
     unreadable: list[str] = field(default_factory=list)
 
     def of(self, letter: Mapping[str, Any]) -> Settlement | None:
-        """What settled a stored letter first; None: it is open."""
+        """What settled a stored letter first; None: it is open. One about messages that were gone before they were
+        read is never settled: it is about many, and none of them can be put into the table."""
+        if "lost_from" in letter:
+            return None
         etag, row, written_ts = str(letter.get("etag", "")), letter.get("row"), time_of(letter) or 0.0
         marks = self.by_path.get(str(letter.get("path", "")), ())
         return next((settlement for mark, settlement in marks if mark.covers(etag, row, written_ts)), None)

@@ -25,9 +25,18 @@ from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.repair.answer import answer_of
 from spark_job.repair.repair_files import Repair
-from spark_job.repair.repair_topics import topic_repair_of
+from spark_job.repair.repair_topics import topic_repair_of, whole_partitions
 from spark_job.repair.wiring import repair_of
-from spark_job.repair.wishes import MAX_PROBLEMS, GivenRecord, Wish, from_given, from_letters, from_lives, given_records
+from spark_job.repair.wishes import (
+    MAX_PROBLEMS,
+    GivenRecord,
+    Wish,
+    from_given,
+    from_letters,
+    from_lives,
+    from_partitions,
+    given_records,
+)
 from spark_job.repair.work import Work
 from spark_job.start import (
     EXIT_CONFIG,
@@ -141,9 +150,9 @@ def _given(request: Request) -> list[GivenRecord] | None:
 def _wishes(request: Request, parts: Sequence[TableParts], records: list[GivenRecord] | None) -> list[Wish]:
     """Raises ConfigError if a repaired record replaces none that was refused, or nothing is to be replaced."""
     if request.replace:
-        wishes = [_listed(request, one) for one in parts if isinstance(one, SourceParts)]
+        wishes = [_listed(request, one) for one in parts]
         if not any(wish.items or wish.results for wish in wishes):
-            raise ConfigError([f"no file of {', '.join(request.sources)} matches: nothing was replaced"])
+            raise ConfigError([f"nothing of {', '.join(request.sources)} matches: nothing was replaced"])
         return wishes
     if records is None:
         wanted = LetterFilter(
@@ -179,7 +188,12 @@ def _problem_of(one: GivenRecord, request: Request, letters: Sequence[str]) -> s
     return None
 
 
-def _listed(request: Request, parts: SourceParts) -> Wish:
+def _listed(request: Request, parts: TableParts) -> Wish:
+    """Raises ConfigError for a partition that cannot be read again whole."""
+    if not isinstance(parts, SourceParts):
+        assert parts.source.kafka is not None
+        whole = whole_partitions(parts, parts.source.kafka, request.matches())
+        return from_partitions(parts.identity.source_id, whole)
     source = audited_source(parts.pipeline, parts.source, parts.s3)
     return from_lives(Lives(source, request.prefix, request.matches(), time.time()), parts.settings.sweep_rules.matches)
 
@@ -188,7 +202,7 @@ def _repair(parts: TableParts, wish: Wish, request: Request, stop: threading.Eve
     work, error = Work(wish.items), None
     if wish.items and not request.dry_run and not stop.is_set():
         try:
-            _repair_for(parts, work).run(stop.is_set)
+            _repair_for(parts, work, wish).run(stop.is_set)
         except (BlizzardError, ConnectionRefusedError) as caught:  # the second of py4j, if Spark's JVM has ended
             error = str(caught)
             log("source_failed", source=parts.identity.source_id, kind=type(caught).__name__, error=error)
@@ -196,8 +210,8 @@ def _repair(parts: TableParts, wish: Wish, request: Request, stop: threading.Eve
     return answer_of(parts.identity.source_id, wish, work, kind=kind, dry_run=request.dry_run, error=error)
 
 
-def _repair_for(parts: TableParts, work: Work) -> Repair:
+def _repair_for(parts: TableParts, work: Work, wish: Wish) -> Repair:
     if isinstance(parts, SourceParts):
         return repair_of(parts, work)
     assert parts.source.kafka is not None
-    return topic_repair_of(parts, parts.source.kafka, work)
+    return topic_repair_of(parts, parts.source.kafka, work, wish.whole)

@@ -1,9 +1,11 @@
 """The loop of a source of topics that commits what an operator wants to have read once more, put together."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from blizzard.audit.topics import AuditedTopics
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.state.topic_checkpoint import Partition
 from spark_job.loop.ingest import Ingest
@@ -11,6 +13,7 @@ from spark_job.repair.given_settings import given_settings
 from spark_job.repair.repair_files import Repair
 from spark_job.repair.settler import Settler
 from spark_job.repair.topic_source import Offsets, RepairTopicSource
+from spark_job.repair.topic_whole import WholePartitions
 from spark_job.repair.work import Work
 from spark_job.topic_wiring import brokers_of, topic_reader, topic_settings, topic_table
 from spark_job.wiring import TableParts, new_id, read_settings
@@ -18,8 +21,11 @@ from spark_job.wiring import TableParts, new_id, read_settings
 FETCHED_AHEAD_BYTES = 32 << 20
 
 
-def topic_repair_of(parts: TableParts, options: KafkaOptions, work: Work) -> Repair:
-    """Nothing is opened or started yet. Raises PermanentError if Kafka's client is not installed."""
+def topic_repair_of(
+    parts: TableParts, options: KafkaOptions, work: Work, whole: WholePartitions | None = None
+) -> Repair:
+    """Nothing is opened or started yet. `whole`: which partitions can be replaced; None: none is. Raises PermanentError
+    if Kafka's client is not installed."""
     source, identity = parts.source, parts.identity
     common: dict[str, Any] = {"clock": time.time, "new_id": new_id, "log": parts.log}
     table, settings = topic_table(parts), topic_settings(source, options)
@@ -32,12 +38,21 @@ def topic_repair_of(parts: TableParts, options: KafkaOptions, work: Work) -> Rep
         settler=settler,
         brokers=brokers_of(source, options),
         reader=topic_reader(parts, table, read_settings(source), options),
+        replacing_reader=replace(topic_reader(parts, table, read_settings(source), options), replacing=True),
+        whole=whole,
         given_reader=topic_reader(parts, table, given_settings(source), options),
         offsets=_offsets(options),
         state=parts.state,
         **common,
     )
     return Repair(Ingest(identity, settings, source=kind, sleep=time.sleep, **common), settler)
+
+
+def whole_partitions(parts: TableParts, options: KafkaOptions, matches: Callable[[str], bool]) -> WholePartitions:
+    """`matches`: of paths. Raises PermanentError if Kafka's client is not installed."""
+    brokers = brokers_of(parts.source, options)
+    place = parts.identity, parts.pipeline.table_uri, parts.state, parts.s3
+    return WholePartitions(AuditedTopics(*place, brokers, _offsets(options)), matches, time.time)
 
 
 def _offsets(options: KafkaOptions) -> Offsets:

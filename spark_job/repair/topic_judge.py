@@ -2,7 +2,7 @@
 the brokers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -20,13 +20,14 @@ GIVE = "give the repaired ones with --records"
 
 @dataclass(frozen=True, slots=True)
 class ChosenMessages:
-    """Messages of one partition that are read. `wanted`: their offsets, ascending. `present`: those of the item that
-    the table has already."""
+    """Messages of one partition that are read. `wanted`: their offsets, ascending; empty: all of the ranges.
+    `present`: those of the item that the table has already. `count`: how many messages there have to be."""
 
     item: Item
     ranges: Sequence[OffsetRange]
     wanted: tuple[int, ...]
     present: tuple[int, ...] = ()
+    count: int = 0
 
 
 class TopicJudge:
@@ -99,7 +100,8 @@ def _judged(
             wanted -= offsets
     if left is None or not wanted:
         return None
-    return ChosenMessages(left, [*_ranges(left, partition, on_brokers, wanted)], tuple(sorted(wanted)), present)
+    ranges = [*_ranges(left, partition, on_brokers, wanted)]
+    return ChosenMessages(left, ranges, tuple(sorted(wanted)), present, len(wanted))
 
 
 def _why_gone(known: tuple[int, int] | None) -> str:
@@ -118,6 +120,12 @@ def _ranges(
     if gone := sorted({*wanted} - {*on_brokers}):
         given = tuple((offset, item.given[offset]) for offset in gone)
         yield OffsetRange(topic, number, item.etag, gone[0], gone[0], tuple(gone), given)
+
+
+def near(one: OffsetRange, offsets: Collection[int]) -> Iterator[OffsetRange]:
+    """Parts of a range that have these offsets."""
+    for some in _near(sorted(offsets)):
+        yield replace(one, start=some[0], end=some[-1] + 1)
 
 
 def _near(offsets: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -1,14 +1,15 @@
 """Messages that an operator has read once more, as a kind of source: its commits are those of the source itself, under
 the same Txn, and leave its positions as they are."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from blizzard.errors import PermanentError
+from blizzard.errors import PermanentError, RetryableError
 from blizzard.state.batch import BatchRules
 from blizzard.state.receipts import ReceiptLine, Repair
+from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 from blizzard.state.watermark import no_folder
 from spark_job.loop.topics.recovery import recover
@@ -17,8 +18,9 @@ from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FileRows, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered
 from spark_job.repair.settler import NO_COMMIT, Settler, refused_of, result_of_records
-from spark_job.repair.topic_judge import ChosenMessages, TopicJudge, shown
-from spark_job.repair.work import Kind, Result, Work
+from spark_job.repair.topic_judge import ChosenMessages, TopicJudge, near, shown
+from spark_job.repair.topic_whole import WholePartitions
+from spark_job.repair.work import Fate, Kind, Result, Work
 
 Offsets = Callable[[Mapping[Partition, tuple[int, int]]], Iterator[tuple[Partition, Sequence[int]]]]
 """The offsets of the messages of some ranges."""
@@ -34,8 +36,12 @@ class RepairRanges(RangePlan):
     began_ts: float = 0.0
 
     @property
-    def is_given(self) -> bool:
-        return self.chosen[0].item.kind is Kind.GIVEN
+    def kind(self) -> Kind:
+        return self.chosen[0].item.kind
+
+    @property
+    def repair(self) -> Repair:
+        return {Kind.GIVEN: Repair.GIVEN, Kind.OFFSETS: Repair.WHOLE}.get(self.kind, Repair.RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,8 @@ class RepairedMessages(RangeBatch):
 
 class RepairTopicSource(TopicSource):
     """Implements `SourceKind`. `settler`: of the results of `work`. `given_reader`: of messages whose payloads are
-    given as JSON texts. `offsets`: reads which messages the brokers have."""
+    given as JSON texts; `replacing_reader`: of those whose rows take the place of others. `offsets`: reads which
+    messages the brokers have. `whole`: which partitions can be replaced; None: none is."""
 
     def __init__(
         self,
@@ -55,13 +62,16 @@ class RepairTopicSource(TopicSource):
         work: Work,
         settler: Settler,
         given_reader: RangesReader[FileRows],
+        replacing_reader: RangesReader[FileRows],
         offsets: Offsets,
+        whole: WholePartitions | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self._work = work
         self._settler = settler
-        self._given_reader = given_reader
+        self._readers = {Kind.GIVEN: given_reader, Kind.OFFSETS: replacing_reader}
+        self._whole = whole
         self._offsets = offsets
         self._judge = TopicJudge(table=self._table, brokers=self._brokers)
         self._waiting: tuple[RepairRanges, RepairedMessages] | None = None
@@ -81,12 +91,26 @@ class RepairTopicSource(TopicSource):
             if checkpoint.sequence < 0:
                 self._work.hold_all(NO_COMMIT)
                 break
-            chosen = self._judge.choose(checkpoint, items, self._work)
+            replaced = items[0].kind is Kind.OFFSETS
+            chosen = self._whole_ones(checkpoint) if replaced else self._judge.choose(checkpoint, items, self._work)
             if chosen:
                 ranges = [one for each in chosen for one in each.ranges]
                 found = _only(checkpoint, {one.topic for one in ranges if one.length})
                 return RepairRanges(checkpoint, found, ranges, full=True, chosen=chosen, began_ts=began_ts)
         return RangePlan(checkpoint, checkpoint)
+
+    def _whole_ones(self, checkpoint: TopicCheckpoint) -> Sequence[ChosenMessages]:
+        """All partitions that are replaced, or none: then their items are ended."""
+        assert self._whole is not None
+        known, chosen = self._whole.at(checkpoint), list[ChosenMessages]()
+        for item in self._work.left:
+            one = known.get(item.path, "there is nothing of it any more")
+            if isinstance(one, str):
+                self._work.hold_all(f"{item.path} cannot be read again whole: {one}. Nothing was replaced.")
+                return []
+            ranges = [OffsetRange(one.topic, one.number, one.topic_id, one.first, one.end)]
+            chosen.append(ChosenMessages(item, ranges, (), (), one.messages))
+        return chosen
 
     def start(self, plan: RangePlan) -> RangePlan:
         assert isinstance(plan, RepairRanges)
@@ -95,7 +119,7 @@ class RepairTopicSource(TopicSource):
             source=self._identity.source_id,
             sequence=plan.base.sequence + 1,
             partitions=len(plan.chosen),
-            messages=sum(len(one.wanted) for one in plan.chosen),
+            messages=sum(one.count for one in plan.chosen),
         )
         return plan
 
@@ -103,13 +127,18 @@ class RepairTopicSource(TopicSource):
 
     def _reader_for(self, plan: RangePlan) -> RangesReader[FileRows]:
         assert isinstance(plan, RepairRanges)
-        return self._given_reader if plan.is_given else self._reader
+        return self._readers.get(plan.kind, self._reader)
 
     def _check(self, plan: RangePlan, rows: FileRows) -> None:
         super()._check(replace(plan, ranges=_last_of_each(plan.ranges)), rows)
 
     def read(self, plan: RangePlan) -> RangeBatch | None:
-        batch = super().read(plan)
+        try:
+            batch = super().read(plan)
+        except RetryableError:
+            if self._whole is not None:
+                self._whole.forget()  # messages may have gone meanwhile
+            raise
         assert isinstance(plan, RepairRanges)
         assert batch is not None
         found = None
@@ -124,7 +153,9 @@ class RepairTopicSource(TopicSource):
     def _batch_of(self, plan: RepairRanges, rows: FileRows) -> RepairedMessages | None:
         """None: some are not there after all, and have been ended, or all were refused again."""
         counts = {outcome.path: outcome.rows + outcome.dead_records for outcome in rows.outcomes}
-        short = [one for one in plan.chosen if counts[one.item.path] != len(one.wanted)]
+        short = [one for one in plan.chosen if counts[one.item.path] != one.count]
+        if plan.kind is Kind.OFFSETS:
+            return self._replacing(plan, rows, changed=[one.item.path for one in short])
         for one in short:
             self._hold_missing(one, counts[one.item.path])
         if short:
@@ -139,14 +170,47 @@ class RepairTopicSource(TopicSource):
             return None
         return RepairedMessages(rows, results=results)
 
-    def _hold_missing(self, one: ChosenMessages, found: int) -> None:
-        """Compaction has taken them, or `isolation` leaves them out today. Raises PermanentError if all are there."""
-        there = set[int]()
-        for each in one.ranges:
+    def _replacing(self, plan: RepairRanges, rows: FileRows, *, changed: Sequence[str]) -> RepairedMessages:
+        """Raises RetryableError if the brokers have other messages than when the partitions were looked at."""
+        assert self._whole is not None
+        if changed:
+            self._whole.forget()
+            raise RetryableError(f"messages of {changed[0]} have gone while it was read, by retention or compaction")
+        letters, by_path = self._letters_of(plan.ranges), {outcome.path: outcome for outcome in rows.outcomes}
+        results = [
+            Result(
+                one.item,
+                Fate.DONE,
+                rows=by_path[one.item.path].rows,
+                settled=tuple(sorted(letters.get(one.item.path, ()))),
+            )
+            for one in plan.chosen
+        ]
+        return RepairedMessages(rows, replaced=[one.item.path for one in plan.chosen], results=results)
+
+    def _letters_of(self, ranges: Sequence[OffsetRange]) -> Mapping[str, set[int]]:
+        """The messages of the ranges that have open letters. A letter whose message is gone stays open."""
+        by_place = {(one.path, one.topic_id): one for one in ranges}
+        found: dict[str, set[int]] = {}
+        stored = self._identity.state_prefix, self._identity.source_id
+        for letter, settlement in letters_with_settlements(self._state, *stored, []):
+            one, row = by_place.get((str(letter.get("path")), str(letter.get("etag")))), letter.get("row")
+            if one is not None and settlement is None and isinstance(row, int) and one.start <= row < one.end:
+                found.setdefault(one.path, set()).add(row)
+        there = {one.path: self._existing(near(one, found[one.path])) for one in ranges if one.path in found}
+        return {path: offsets & there[path] for path, offsets in found.items()}
+
+    def _existing(self, ranges: Iterable[OffsetRange]) -> set[int]:
+        found = set[int]()
+        for each in ranges:
             if each.length:
                 for _, offsets in self._offsets({(each.topic, each.partition): (each.start, each.end)}):
-                    there.update(offsets)
-        missing = {*one.wanted} - there
+                    found.update(offsets)
+        return found
+
+    def _hold_missing(self, one: ChosenMessages, found: int) -> None:
+        """Compaction has taken them, or `isolation` leaves them out today. Raises PermanentError if all are there."""
+        missing = {*one.wanted} - self._existing(one.ranges)
         if not missing or one.item.kind is Kind.GIVEN:
             raise PermanentError(
                 f"the reader reported {found} messages of {one.item.path}; expected {len(one.wanted)}. Nothing was "
@@ -163,15 +227,26 @@ class RepairTopicSource(TopicSource):
         if not isinstance(plan, RepairRanges) or not isinstance(batch, RepairedMessages):
             return super().record(plan, batch)
         self._waiting = plan, batch
-        repair, now_ts = Repair.GIVEN if plan.is_given else Repair.RECORDS, self._clock()
+        attempt, now_ts, whole = self._new_id(), self._clock(), plan.kind is Kind.OFFSETS
+        if whole and batch.counts.dead_records:
+            batch.rows.write_dead_records(f"{plan.base.sequence + 1:020d}-{attempt}")
         lines = [
-            ReceiptLine(one.path, one.etag, one.size, one.rows, 0, now_ts, finished=False, repair=repair)
+            ReceiptLine(
+                one.path,
+                one.etag,
+                one.size,
+                one.rows,
+                one.dead_records if whole else 0,  # others have been counted before
+                now_ts,
+                finished=False,
+                repair=plan.repair,
+            )
             for one in batch.outcomes
-            if one.rows
+            if one.rows or whole
         ]
         receipt = self._receipts.put(
             sequence=plan.base.sequence + 1,
-            attempt=self._new_id(),
+            attempt=attempt,
             previous=plan.base.receipt,
             now_ts=now_ts,
             lines=lines,

@@ -10,6 +10,7 @@ from blizzard.errors import ConfigError
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.base import ObjectStore
+from spark_job.repair.topic_whole import WholePartitions
 from spark_job.repair.work import Fate, Item, Kind, Result
 
 MAX_PROBLEMS = 20
@@ -18,11 +19,13 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(slots=True)
 class Wish:
-    """`results`: of what needs no reading, or cannot be read once more. `unreadable`: letters and marks."""
+    """`results`: of what needs no reading, or cannot be read once more. `unreadable`: letters and marks. `whole`: of
+    the partitions that are to be replaced."""
 
     items: list[Item] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    whole: WholePartitions | None = None
 
 
 @dataclass(slots=True)
@@ -204,4 +207,17 @@ def from_lives(lives: Iterable[Life], matches: Callable[[str], bool]) -> Wish:
             wish.items.append(item)
         elif life.rows:
             wish.results.append(Result(item, Fate.HELD, "the source no longer has it; its rows stay in the table"))
+    return wish
+
+
+def from_partitions(source_id: str, whole: WholePartitions) -> Wish:
+    """Raises ConfigError if one of them cannot be read again whole. Errors as of `WholePartitions.newest`."""
+    known, wish = whole.newest(), Wish(whole=whole)
+    refused = [f"{path}: {why}" for path, why in sorted(known.items()) if isinstance(why, str)]
+    if refused:
+        text = f"source {source_id} cannot be read again whole, so nothing was replaced: "
+        raise ConfigError([text + each for each in refused[:MAX_PROBLEMS]])
+    for path, one in sorted(known.items()):
+        if not isinstance(one, str):
+            wish.items.append(Item(Kind.OFFSETS, path, one.topic_id))
     return wish

@@ -18,6 +18,8 @@ class Kind(StrEnum):
     """Some of its records, which were refused."""
     GIVEN = "given"
     """Records that are given in place of refused ones."""
+    OFFSETS = "offsets"
+    """All messages of a topic's partition: their rows take the place of those that the table has of it."""
 
 
 class Fate(StrEnum):
@@ -50,8 +52,8 @@ class Item:
 
     @property
     def is_of_records(self) -> bool:
-        """Whether some records are meant, and not the file as a whole."""
-        return self.kind in (Kind.RECORDS, Kind.GIVEN)
+        """Whether records are meant, by their numbers, and not a file as a whole."""
+        return self.kind in (Kind.RECORDS, Kind.GIVEN, Kind.OFFSETS)
 
     @property
     def key(self) -> tuple[str, str, bool]:
@@ -110,12 +112,12 @@ class Work:
         return [*self._left.values()]
 
     def next_batch(self, rules: BatchRules) -> Sequence[Item]:
-        """Of one kind. Files that are replaced are all in one commit."""
+        """Of one kind. What is replaced is all in one commit."""
         first = next(iter(self._left.values()), None)
         if first is None:
             return ()
         same = [item for item in self._left.values() if item.kind is first.kind]
-        return same if first.kind is Kind.REPLACE else [*_filled(same, rules)]
+        return same if first.kind in (Kind.REPLACE, Kind.OFFSETS) else [*_filled(same, rules)]
 
 
 def _filled(items: Sequence[Item], rules: BatchRules) -> Iterator[Item]:
