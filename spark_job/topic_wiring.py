@@ -59,7 +59,7 @@ def topic_job(
     parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
     table = topic_table(parts)
     reader = topic_reader(parts, table, settings, options)
-    ingest = _ingest(parts, topic_settings(source, options), brokers, table, reader)
+    ingest = topic_ingest(parts, topic_settings(source, options), brokers, table, reader)
     waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
     return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
 
@@ -117,14 +117,15 @@ def topic_settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
     )
 
 
-def _ingest(
+def topic_ingest(
     parts: TableParts,
     settings: TopicLoopSettings,
     brokers: Brokers,
     table: DeltaSourceTable,
     reader: RangesReader[BatchRows],
+    kind: type[TopicSource] = TopicSource,
 ) -> Ingest:
-    kind = TopicSource(
+    source = kind(
         parts.identity,
         settings,
         brokers=brokers,
@@ -139,7 +140,7 @@ def _ingest(
     return Ingest(
         parts.identity,
         settings,
-        source=kind,
+        source=source,
         table=table,
         clock=time.time,
         watch=parts.watch,

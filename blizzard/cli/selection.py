@@ -6,7 +6,10 @@ from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import ConfigError
 from blizzard.paths.pattern import Pattern
 
-NO_FILES = "it reads topics, and this command is about files; name other sources with --source"
+NO_FILES = (
+    "it reads topics, and --to is about files. To fill a new table with what the brokers still have, give the pipeline "
+    "another `table_uri` and the source `start: earliest`, and run it"
+)
 
 
 def selected_of_files(
