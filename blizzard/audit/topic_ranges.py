@@ -13,6 +13,8 @@ from blizzard.state.topic_checkpoint import TopicCheckpoint, path_of
 from blizzard.storage.base import ObjectStore
 
 COMMITTED, DEAD_LETTERED, PENDING, MISSING = "committed", "dead_lettered", "pending", "missing"
+MAX_COMMITS = 10_000
+"""So many commits are looked at if there is a limit; each takes two requests."""
 LOST = "the messages were gone before they were read"
 
 
@@ -67,7 +69,7 @@ def committed_ranges(
             continue
         if since_ts is not None and each.written_ts < since_ts:
             break
-        if limit and count >= limit:
+        if limit and (count >= limit or len(receipts) >= MAX_COMMITS):
             found.cut = True
             break
         receipts.append(each)

@@ -205,7 +205,8 @@ def lines_of(plan: PipelinePlan) -> Iterator[str]:
         yield f" {source.source}{f' (new: {source.begins})' if source.is_new else ''}"
         yield from _source(source) if isinstance(source, SourcePlan) else source.lines()
     if not plan.estimate.runs:
-        yield " nothing to do"
+        if not any(source.problem for source in plan.sources):
+            yield " nothing to do"
         return
     yield f" takes        about {_duration(plan.estimate.secs)} in {plan.estimate.runs:,} runs"
     if plan.dollars is None or plan.costs is None:

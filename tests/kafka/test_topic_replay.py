@@ -246,6 +246,39 @@ def test_an_envelope_takes_no_given_records(new_lake: NewLake, tmp_path: Path, c
     assert [row["message_payload"] for row in lake.rows()] == [b"abcd", b"a"]
 
 
+def test_a_replay_may_add_columns_to_the_table(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b'{"id": 1}', b'{"id": 2, "other": "%s"}' % (b"x" * 30))
+    lake.run(source=NARROW)
+    adding = LENIENT + "\n                    new_fields: add"
+    assert fates(replay(lake, capsys, source=adding)) == [("0", "done", 1, 1)]
+    assert [(row["_source"]["row"], row["other"]) for row in lake.rows()] == [(0, None), (1, "x" * 30)]
+    lake.produce(b'{"id": 3}')
+    lake.run(source=adding)
+    assert [row["_source"]["row"] for row in lake.rows()] == [0, 1, 2]
+
+
+def test_messages_far_apart_are_read_at_their_offsets(new_lake: NewLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = new_lake(partitions=2)
+    long = b'{"id": 7, "other": "%s"}' % (b"x" * 30)
+    lake.produce(*[Message(long if n in (3, 150, 151, 399) else b'{"id": 1}', partition=n % 2) for n in range(400)])
+    lake.run(source=NARROW)
+    monkeypatch.setattr("spark_job.repair.topic_judge.READ_THROUGH", 10)
+    one = Replay(lake)
+    one.run()
+    assert [result.fate for result in one.work.results] == ["done", "done"]
+    assert lake.places() == [(partition, offset) for partition in (0, 1) for offset in range(200)]
+    assert [(p, n) for p, n, value in ids(lake) if value == 7] == [(0, 75), (1, 1), (1, 75), (1, 199)]
+
+
+def test_a_source_without_a_commit_has_nothing_to_replay(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b"broken")
+    found = replay(lake, capsys)
+    assert (found["files"], found["left"]) == ([], [])
+    assert not lake.table.exists()
+
+
 # -- races and kills
 
 
