@@ -1,15 +1,18 @@
 """The composition of a source that reads topics."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
-from blizzard.errors import PermanentError
+from blizzard.errors import PermanentError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.login import SECRET_CHANGED, Login
+from blizzard.kafka.missing_client import missing_client
+from blizzard.kafka.secret import UsedSecret
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
@@ -20,7 +23,7 @@ from spark_job.loop.topics.plan_ranges import tasks_of
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import NothingToDiscover, TopicSource
 from spark_job.ports.offset_range import OffsetRange, TopicSettings
-from spark_job.ports.reader import RangesReader
+from spark_job.ports.reader import FailureKind, RangesReader
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.schema import columns_of
@@ -31,9 +34,32 @@ from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, n
 
 POLL_SECS = 0.25
 """How often an idle source asks the brokers: a few requests, which cost nothing but the connection."""
-NO_CLIENT = (
-    "the source reads topics, which needs the package confluent-kafka: install it with `pip install blizzard[kafka]`"
-)
+_WITHOUT_REFUSAL = (None, FailureKind.TRANSIENT)
+
+
+class TopicLogins:
+    """With which tasks reach the brokers of a source, and its schema registry. Raises ConfigError if the brokers'
+    login needs a region and has none."""
+
+    def __init__(self, source: Source, options: KafkaOptions) -> None:
+        registry = None if source.avro_options is None else source.avro_options.registry
+        self._brokers = Login(options)
+        self._brokers.region()
+        self._registry = UsedSecret(None if registry is None else registry.secret)
+        self._isolation = options.isolation
+        self._options = source.format_options
+
+    def task_settings(self) -> TopicSettings:
+        """Errors as of `Login.settings`."""
+        login = self._registry.login()
+        if login is None:
+            return TopicSettings(self._brokers.settings(), self._isolation)
+        registry = {**self._options["registry"], "username": login.username, "password": login.password}
+        return TopicSettings(self._brokers.settings(), self._isolation, {"registry": registry})
+
+    def are_changed(self) -> bool:
+        """Asked after tasks were refused. Errors as of `UsedSecret`."""
+        return self._brokers.is_changed() or self._registry.is_changed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +67,39 @@ class TopicReader:
     """Implements `RangesReader`. `replacing`: the rows take the place of those that the table has of the partitions."""
 
     reader: BatchReader
+    are_logins_changed: Callable[[], bool]
+    """Asked after tasks were refused: whether the next batch has other ones, and is to be tried."""
     replacing: bool = False
 
     def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> BatchRows:
         action = f"reading messages of {len(ranges)} partitions"
-        return self.reader.read_parts(partial(tasks_of, ranges), action, sequence=sequence, replacing=self.replacing)
+        parts = partial(tasks_of, ranges)
+        rows = self.reader.read_parts(parts, action, sequence=sequence, replacing=self.replacing)
+        refusal = next((one.error for one in rows.outcomes if one.failure_kind not in _WITHOUT_REFUSAL), None)
+        whole = False
+        try:
+            whole = refusal is None or not self.are_logins_changed()
+        finally:
+            if not whole:
+                rows.discard()
+                rows.release()
+        if not whole:
+            raise RetryableError(f"{refusal} {SECRET_CHANGED}")
+        return rows
 
 
 def topic_job(
     pipeline: Pipeline, source: Source, options: KafkaOptions, *, engine: Engine, s3: S3Settings, log: Log
 ) -> SourceJob:
     """`options`: those of the source. Nothing is opened or started yet. Raises PermanentError if Kafka's client is not
-    installed, or no message could be read as the source says."""
+    installed, or no message could be read as the source says; ConfigError if the login needs a region and has none."""
     brokers = brokers_of(source, options)
+    logins = TopicLogins(source, options)
     settings = read_settings(source)
     _check_messages(source, settings)
     parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
     table = topic_table(parts)
-    reader = topic_reader(parts, table, settings, options)
+    reader = topic_reader(parts, table, settings, logins)
     ingest = topic_ingest(parts, topic_settings(source, options), brokers, table, reader)
     waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
     return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
@@ -69,7 +110,7 @@ def brokers_of(source: Source, options: KafkaOptions) -> Brokers:
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
-        raise PermanentError(f"{source.id}: {NO_CLIENT}") from error
+        raise PermanentError(missing_client(f"source {source.id} reads topics")) from error
     return KafkaBrokers(options)
 
 
@@ -78,10 +119,20 @@ def topic_table(parts: TableParts) -> DeltaSourceTable:
 
 
 def topic_reader(
-    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, options: KafkaOptions
+    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, logins: TopicLogins
 ) -> TopicReader:
-    topics = TopicSettings(options.client_settings(), options.isolation)
-    return TopicReader(batch_reader(parts, table, settings, topics))
+    return TopicReader(batch_reader(parts, table, settings, logins.task_settings), logins.are_changed)
+
+
+def given_reader(
+    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, logins: TopicLogins
+) -> TopicReader:
+    """Of payloads that an operator gives: no registry is asked about them."""
+
+    def task_settings() -> TopicSettings:
+        return replace(logins.task_settings(), options={})
+
+    return TopicReader(batch_reader(parts, table, settings, task_settings), logins.are_changed)
 
 
 def _check_messages(source: Source, settings: ReadSettings) -> None:

@@ -339,7 +339,10 @@ def read_settings(source: Source) -> ReadSettings:
 
 
 def batch_reader(
-    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, topics: TopicSettings | None = None
+    parts: TableParts,
+    table: DeltaSourceTable,
+    settings: ReadSettings,
+    topics: Callable[[], TopicSettings] | None = None,
 ) -> BatchReader:
     source, identity = parts.source, parts.identity
     dead_letters = DeadLetters(

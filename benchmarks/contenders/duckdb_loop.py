@@ -1,12 +1,7 @@
-"""DuckDB reads the files, with its own threads, and deltalake writes its result as one commit. It has no state.
-
-The package `duckdb` is none of the project's: the contender is left out where it cannot be imported.
-"""
+"""DuckDB reads the files, with its own threads, and deltalake writes its result as one commit. It has no state."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from benchmarks.contenders import Run, Work
@@ -25,19 +20,15 @@ _READERS: Mapping[str, str] = {
 }
 
 
-def is_installed() -> bool:
-    return find_spec("duckdb") is not None
-
-
 def prepare(work: Work, number: int) -> None:
     pass
 
 
 @contextmanager
 def opened(work: Work) -> Iterator[Run]:
+    import duckdb
     from deltalake import write_deltalake
 
-    duckdb: Any = import_module("duckdb")
     with duckdb.connect() as connection:
         connection.execute(f"SET threads = {work.cores}")
 

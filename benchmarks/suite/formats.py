@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from benchmarks.contenders import Work, contender, duckdb_loop
+from benchmarks.contenders import Work, contender
 from benchmarks.data import Dataset
 from benchmarks.format_data import FORMATS, SIZES, format_dataset
 from benchmarks.goals import goals_of
@@ -55,9 +55,8 @@ def run(options: RunOptions) -> Result:
 
 
 def contenders_for(data: Dataset) -> list[str]:
-    """Those that can read this data set and are installed."""
-    some = [who for who in WHO if who != "duckdb_loop" or duckdb_loop.is_installed()]
-    return comparison.supported(data, [*some, COPY] if data.name == COPIED else some)
+    """Those that can read this data set."""
+    return comparison.supported(data, [*WHO, COPY] if data.name == COPIED else [*WHO])
 
 
 def table(size: str, sets: Mapping[str, Dataset], found: Series) -> Table:
@@ -117,6 +116,4 @@ def notes(found: Series) -> Iterator[str]:
             names = [name for name in (f"{form}-{size}" for size in SIZES) if name in contender(who).UNSUPPORTED]
             if names:
                 yield f"{form}, {contender(who).TITLE}: not measured. {contender(who).UNSUPPORTED[names[0]]}."
-    if not duckdb_loop.is_installed():
-        yield "DuckDB: not measured, because the package `duckdb` is not installed."
     yield loads_note({f"{name}, {one.title}": one for name, series in found.items() for who, one in series.items()})

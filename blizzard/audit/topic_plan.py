@@ -102,12 +102,12 @@ def topic_backlog(
         return TopicBacklog(is_new, problem=str(error))
     new = new_partitions(checkpoint, cluster)
     if new:
-        checkpoint = with_offsets(checkpoint, cluster, beginnings(checkpoint, brokers.first_offsets(new)))
+        checkpoint = with_offsets(checkpoint, beginnings(checkpoint, brokers.first_offsets(new)), cluster)
     partitions = sorted(cluster.partitions())
     ends, firsts = brokers.end_offsets(partitions), brokers.first_offsets(partitions)
     gaps = lost_messages(checkpoint, firsts)
     lost = {gap.partition: gap.end - gap.start for gap in gaps}
-    behind = with_offsets(checkpoint, cluster, {gap.partition: gap.end for gap in gaps})
+    behind = with_offsets(checkpoint, {gap.partition: gap.end for gap in gaps})
     found = []
     for topic, number in partitions:
         at, end = behind.topics[topic].next_offsets[number], ends[topic, number]

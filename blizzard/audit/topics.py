@@ -17,6 +17,7 @@ from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 from blizzard.state.topic_state import topic_state
@@ -148,7 +149,9 @@ def _add_letters(source: AuditedTopics, found: _Stored) -> None:
     """A settled letter is about a message that is in the table since."""
     unreadable: list[str] = []
     stored = source.identity.state_prefix, source.identity.source_id
-    for letter, settlement in letters_with_settlements(source.state, *stored, unreadable):
+    receipt = None if found.checkpoint is None else found.checkpoint.receipt
+    committed = None if receipt is None else attempt_of(receipt)
+    for letter, settlement in letters_with_settlements(source.state, *stored, unreadable, committed=committed):
         if settlement is not None:
             continue
         if "lost_from" in letter:

@@ -25,10 +25,13 @@ def audit_of_topics(
     """`clock_ts`: now. Raises ConfigError if Kafka's client is not installed; other errors as `audit_topics`."""
     brokers = brokers_of(source, options)
     from blizzard.audit.topics import AuditedTopics, audit_topics
+    from blizzard.kafka.login import Login
     from blizzard.kafka.range_consumer import RangeConsumer
 
+    login = Login(options)
+
     def offsets(ranges: Mapping[Partition, tuple[int, int]]) -> Iterator[tuple[Partition, list[int]]]:
-        consumer = RangeConsumer(ranges, options.client_settings(), options.isolation, FETCHED_AHEAD_BYTES)
+        consumer = RangeConsumer(ranges, login.settings(), options.isolation, FETCHED_AHEAD_BYTES)
         for partition, messages in consumer.messages():
             yield partition, [message.offset() for message in messages]
 

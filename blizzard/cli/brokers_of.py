@@ -4,6 +4,7 @@ from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Source
 from blizzard.errors import ConfigError
 from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.missing_client import missing_client
 
 
 def brokers_of(source: Source, options: KafkaOptions) -> Brokers:
@@ -11,5 +12,5 @@ def brokers_of(source: Source, options: KafkaOptions) -> Brokers:
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
-        raise ConfigError([f"source {source.id} reads topics: pip install blizzard[kafka]"]) from error
+        raise ConfigError([missing_client(f"source {source.id} reads topics")]) from error
     return KafkaBrokers(options)

@@ -54,6 +54,10 @@ class JobProcess:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.close()
 
+    def abandon(self) -> None:
+        """End it at once, whatever it does: what it has not committed, it has not done."""
+        self._process.kill()
+
     @property
     def lines(self) -> Iterable[str]:
         assert self._process.stdout is not None
@@ -71,11 +75,16 @@ class JobProcess:
 
 
 def jars_folder(jars: Path | None, environ: Mapping[str, str], *, needed: bool) -> Path:
-    """Raises ConfigError if they are needed and not there."""
+    """As check_jars, of the folder that is used."""
     folder = jars or find_jars(environ)
+    check_jars(folder, needed=needed)
+    return folder
+
+
+def check_jars(folder: Path, *, needed: bool) -> None:
+    """Raises ConfigError if they are needed and not there."""
     if needed and (problem := problem_of(folder)):
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found {problem}; run `{SETUP_COMMAND}`"])
-    return folder
 
 
 def repeated(option: str, values: list[str] | None) -> list[str]:

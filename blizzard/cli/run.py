@@ -1,17 +1,19 @@
 """`blizzard run`: sweep and ingest on this machine, without AWS."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from blizzard.cli.job_process import JobProcess, event_of, jars_folder, repeated
+from blizzard.cli.job_process import JobProcess, check_jars, event_of, repeated
 from blizzard.cli.options import File, Jars
 from blizzard.config.engine_name import CONFIGURED, EngineName
-from blizzard.config.load import load_config
 from blizzard.config.spark_master import spark_options
 from blizzard.environment import variables
+from blizzard.setup.places import find_jars
 
 
 def command(
@@ -40,22 +42,35 @@ def command(
 
     Exit code 0: success. 1: a source failed; the last lines say why. 2: the configuration is wrong.
     """
-    config = load_config(file, environ := variables())
-    on_spark = spark_options(environ, master=master, conf=spark_conf or ())
-    chosen = [found for name, found in config.pipelines.items() if not pipeline or name in pipeline]
+    on_spark = spark_options(environ := variables(), master=master, conf=spark_conf or ())
     asked = on_spark.engine(CONFIGURED if engine is None else engine)
-    wanted = {found.engine for found in chosen} if asked == CONFIGURED else {asked}
-    folder = jars_folder(jars, environ, needed=EngineName.SPARK in wanted)
+    folder = jars or find_jars(environ)
     command_line = [sys.executable, "-m", "spark_job", "--config", file, "--sweep", "--jars", str(folder)]
     command_line += ["--engine", asked, *(["--once"] if once else [])]
     command_line += [*repeated("--pipeline", pipeline), *repeated("--master", [master] if master else [])]
     command_line += repeated("--spark-conf", spark_conf)
-    raise typer.Exit(_run(command_line, as_json=as_json))
+    check = partial(_check, file, environ, pipeline or (), asked, folder)
+    raise typer.Exit(_run(command_line, check, as_json=as_json))
 
 
-def _run(command_line: list[str], *, as_json: bool) -> int:
-    """Run the job in a child process and show its events as they come. Returns the exit code."""
+def _check(file: str, environ: Mapping[str, str], pipelines: Collection[str], engine: str, jars: Path) -> None:
+    """Raises ConfigError."""
+    from blizzard.config.load import load_config
+
+    chosen = [found for name, found in load_config(file, environ).pipelines.items() if name in (pipelines or (name,))]
+    wanted = {found.engine for found in chosen} if engine == CONFIGURED else {engine}
+    check_jars(jars, needed=EngineName.SPARK in wanted)
+
+
+def _run(command_line: list[str], check: Callable[[], None] = lambda: None, *, as_json: bool) -> int:
+    """Run the job in a child process and show its events as they come. Returns the exit code. While the child loads its
+    packages, `check` looks at the configuration that both read; what it raises ends the child."""
     with JobProcess(command_line, capture=not as_json) as job:
+        try:
+            check()
+        except BaseException:
+            job.abandon()
+            raise
         error_shown = _pass_on(job.lines) if as_json else _show(job.lines)
         return job.end(error_shown=error_shown)
 

@@ -13,15 +13,13 @@ from blizzard.cli.source_status import (
     run_status,
 )
 from blizzard.config.kafka_options import KafkaOptions
-from blizzard.errors import BlizzardError, BucketMissing, NotFound, PermanentError, UnreadableState
+from blizzard.errors import BlizzardError, PermanentError, UnreadableState
+from blizzard.kafka.missing_client import missing_client
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.topic_checkpoint import TopicCheckpoint, decode
+from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.topic_state import copied_state, newest_state
 from blizzard.storage.base import ObjectStore
-
-NO_CLIENT = (
-    "the brokers were not asked, since the package confluent-kafka is not installed: pip install blizzard[kafka]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +92,12 @@ def _state(
     problem = None
     try:
         if commit is not None:
-            return decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source), None
-    except UnreadableState as error:
-        problem = f"{error}; the next run reads the positions from the table's Txns"
-    except PermanentError as error:
-        return None, str(error)
-    try:
-        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source), problem
-    except (NotFound, BucketMissing):
-        return None, problem
+            checkpoint, unreadable = newest_state(commit, identity, store)
+            if unreadable is not None:
+                problem = f"{unreadable}; the next run reads the positions from the table's Txns"
+            if checkpoint is not None:
+                return checkpoint, problem
+        return copied_state(identity, store), problem
     except (UnreadableState, PermanentError) as error:
         return None, problem or str(error)
 
@@ -115,7 +110,7 @@ def _partitions(
         from blizzard.kafka.client import KafkaBrokers
         from blizzard.kafka.lag import lags
     except ImportError:
-        return [], NO_CLIENT
+        return [], missing_client("the brokers were not asked")
     try:
         found = lags(KafkaBrokers(options), options, checkpoint)
     except BlizzardError as error:

@@ -1,17 +1,16 @@
 """The block `avro` of a source with topics: the schemas by which its messages were written."""
 
 import json
-import posixpath
 import re
-from pathlib import Path
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
+from blizzard.config.certificates import certificates, with_certificates
+from blizzard.config.file_text import with_text
+from blizzard.config.secret_name import secret_name
 from blizzard.config.section import Section
-
-MAX_SCHEMA_BYTES = 1 << 20
 
 
 def _registry_url(text: str) -> str:
@@ -54,24 +53,41 @@ class SchemaRegistryOptions(Section):
         description="The user's password. Take it from a variable of the job's environment.",
         examples=["${REGISTRY_PASSWORD}"],
     )
+    secret: Annotated[str, AfterValidator(secret_name)] | None = Field(
+        default=None,
+        description="Instead of username and password: a secret of AWS Secrets Manager, by its name or ARN, which "
+        'holds the JSON {"username": …, "password": …}. The job reads it with its credentials of AWS.',
+        examples=["schema-registry"],
+    )
     ca_location: str | None = Field(
         default=None,
-        description="A file with the certificates of the authorities that the registry's certificate is signed by. "
-        "Without it: those of the system. It has to be there wherever tasks run.",
+        description="A file with the certificates of the authorities that sign the registry's certificate (PEM). "
+        "It is read with the configuration. Without it: those of the system.",
+        examples=["ca.pem"],
     )
+    ca_pem: Annotated[str, AfterValidator(certificates)] | None = Field(
+        default=None, description="The text of that file, instead of its path."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_the_files_text(cls, value: Any, info: ValidationInfo) -> Any:
+        return with_certificates(value, info)
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
         if (self.username is None) != (self.password is None):
             raise ValueError("username and password go together; add the other one, or remove both")
-        if self.ca_location is not None and not self.url.startswith("https:"):
+        if self.secret is not None and self.username is not None:
+            raise ValueError("secret takes the place of username and password; remove these, or remove secret")
+        if self.ca_pem is not None and not self.url.startswith("https:"):
             raise ValueError("ca_location has no effect with http; remove it, or write an address with https")
         return self
 
     def for_tasks(self) -> dict[str, str | None]:
-        """With the password."""
+        """With the password that the configuration has."""
         password = None if self.password is None else self.password.get_secret_value()
-        return {"url": self.url, "username": self.username, "password": password, "ca_location": self.ca_location}
+        return {"url": self.url, "username": self.username, "password": password, "ca_pem": self.ca_pem}
 
 
 class AvroMessageOptions(Section):
@@ -96,14 +112,7 @@ class AvroMessageOptions(Section):
     @model_validator(mode="before")
     @classmethod
     def _with_the_files_text(cls, value: Any, info: ValidationInfo) -> Any:
-        """The text takes the place of the path: what is published or sent to tasks has no files beside it."""
-        if not isinstance(value, dict) or value.get("schema") is not None:
-            return value
-        file = value.get("schema_file")
-        if not isinstance(file, str):
-            return value
-        folder = info.context.get("folder") if isinstance(info.context, dict) else None
-        return {**value, "schema": _text_of(file, folder), "schema_file": None}
+        return with_text(value, info, file="schema_file", text="schema")
 
     @model_validator(mode="after")
     def _one_way_to_find_schemas(self) -> Self:
@@ -114,21 +123,3 @@ class AvroMessageOptions(Section):
     def for_tasks(self) -> dict[str, Any]:
         """As JSON values, with the registry's password, so this is never logged."""
         return {"schema": self.schema_text, "registry": None if self.registry is None else self.registry.for_tasks()}
-
-
-def _text_of(file: str, folder: str | None) -> str:
-    if file == "~" or file.startswith("~/"):
-        raise ValueError(f"schema_file: found {file!r:.200}; `~` is not expanded here; write ${{HOME}}{file[1:]}")
-    if not file.startswith("/") and folder is None:
-        raise ValueError(f"schema_file: found the relative path {file!r:.200}; expected an absolute one")
-    path = posixpath.join(folder or "/", file)
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_SCHEMA_BYTES + 1)
-        text = data.decode()
-    except (OSError, ValueError) as error:
-        why = (error.strerror if isinstance(error, OSError) else None) or error
-        raise ValueError(f"schema_file: {path!r:.300} cannot be read: {why}; expected a file with a schema") from error
-    if len(data) > MAX_SCHEMA_BYTES:
-        raise ValueError(f"schema_file: {path!r:.300} has more than {MAX_SCHEMA_BYTES:,} bytes")
-    return text

@@ -42,7 +42,7 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$"
 
 
 def _source_uri(text: str, info: ValidationInfo) -> str:
-    return uri.source_uri(text, _folder(info))
+    return uri.source_uri(text, _folder(info)) if text else ""  # as a source of topics has it when it is published
 
 
 def _table_uri(text: str, info: ValidationInfo) -> str:

@@ -51,13 +51,35 @@ class PublishedSource:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedTopics:
+    """The part of a source of topics that functions need, as of PublishedSource."""
+
+    pipeline: str
+    name: str
+    table_uri: str
+    run_interval_secs: float
+    max_attempts: int
+    max_backoff_secs: float
+
+    @property
+    def id(self) -> str:
+        return source_names.source_id(self.pipeline, self.name)
+
+    @property
+    def state_prefix(self) -> str:
+        """As of PublishedSource."""
+        return source_names.state_prefix(self.pipeline, self.name)
+
+
+@dataclass(frozen=True, slots=True)
 class PublishedPipeline:
-    """One Delta table and its sources, in the order of the file."""
+    """One Delta table and its sources, in the order of the file: `sources` are those of files."""
 
     name: str
     table_uri: str
     linger_secs: float
     sources: tuple[PublishedSource, ...]
+    topics: tuple[PublishedTopics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +89,11 @@ class PublishedConfig:
     pipelines: Mapping[str, PublishedPipeline]
 
     def sources(self) -> Iterator[PublishedSource]:
+        """Those of files."""
         return (source for pipeline in self.pipelines.values() for source in pipeline.sources)
+
+    def topics(self) -> Iterator[PublishedTopics]:
+        return (source for pipeline in self.pipelines.values() for source in pipeline.topics)
 
 
 def read_published(text: str, name: str) -> PublishedConfig:
@@ -85,12 +111,26 @@ def read_published(text: str, name: str) -> PublishedConfig:
 
 def _pipeline(name: str, value: dict[str, Any]) -> PublishedPipeline:
     table_uri = _text(value["table_uri"])
-    sources = fields.mapping(value["sources"])
+    sources = {key: fields.mapping(source) for key, source in fields.mapping(value["sources"]).items()}
+    of_topics = {key for key, source in sources.items() if source.get("kafka") is not None}
     return PublishedPipeline(
         name=name,
         table_uri=table_uri,
         linger_secs=fields.number(value["linger_secs"]),
-        sources=tuple(_source(name, key, table_uri, fields.mapping(source)) for key, source in sources.items()),
+        sources=tuple(_source(name, key, table_uri, one) for key, one in sources.items() if key not in of_topics),
+        topics=tuple(_topics(name, key, table_uri, one) for key, one in sources.items() if key in of_topics),
+    )
+
+
+def _topics(pipeline: str, name: str, table_uri: str, value: dict[str, Any]) -> PublishedTopics:
+    retries = fields.mapping(value["retries"])
+    return PublishedTopics(
+        pipeline=pipeline,
+        name=name,
+        table_uri=table_uri,
+        run_interval_secs=fields.number(fields.mapping(value["kafka"])["run_interval_secs"]),
+        max_attempts=fields.natural(retries["max_attempts"]),
+        max_backoff_secs=fields.number(retries["max_backoff_secs"]),
     )
 
 

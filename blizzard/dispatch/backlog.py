@@ -1,11 +1,12 @@
 """A pipeline's backlog, read as far as necessary to decide whether it needs a run."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from blizzard.config.published import PublishedPipeline, PublishedSource
 from blizzard.dispatch.backlog_size import BacklogCounter, backlog_rules
 from blizzard.dispatch.run_records import SourcePosition
+from blizzard.dispatch.topic_backlog import RunTimes, TopicBacklog, topic_backlog
 from blizzard.errors import BucketMissing
 from blizzard.ledger.settled_files import SettledFiles
 from blizzard.log import silent
@@ -45,13 +46,23 @@ class SourceBacklog:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """A pipeline's sources by name."""
+    """A pipeline's sources by name: those of files, and those of topics."""
 
     sources: Mapping[str, SourceBacklog]
+    topics: Mapping[str, TopicBacklog] = field(default_factory=dict)
 
     @property
     def needs_run(self) -> bool:
-        return any(source.needs_run for source in self.sources.values())
+        return any(source.needs_run for source in self._all.values())
+
+    @property
+    def _all(self) -> Mapping[str, SourceBacklog | TopicBacklog]:
+        return {**self.sources, **self.topics}
+
+    @property
+    def messages(self) -> int:
+        """As of TopicBacklog."""
+        return sum(source.messages for source in self.topics.values())
 
     @property
     def files(self) -> int:
@@ -63,7 +74,7 @@ class Backlog:
 
     @property
     def positions(self) -> dict[str, SourcePosition]:
-        return {name: source.position for name, source in self.sources.items()}
+        return {name: source.position for name, source in self._all.items()}
 
     @property
     def stuck(self) -> tuple[str, ...]:
@@ -71,25 +82,25 @@ class Backlog:
         return tuple(name for name, source in self.sources.items() if source.stuck)
 
     def oldest_secs(self, now_ts: float) -> float:
-        """Age of the oldest pending entry; 0 if there is none."""
-        oldest = [source.oldest_ts for source in self.sources.values() if source.oldest_ts is not None]
+        """Age of the oldest pending entry, or of what topics have waited for; 0 if there is none."""
+        oldest = [source.oldest_ts for source in self._all.values() if source.oldest_ts is not None]
         return max(0.0, now_ts - min(oldest)) if oldest else 0.0
 
     def advanced_since(self, positions: Mapping[str, SourcePosition]) -> bool:
         """Whether every source with a backlog at `positions` has consumed something since. False if none had one."""
-        compared = [
-            (before, self.sources[name].position)
-            for name, before in positions.items()
-            if before.has_backlog and name in self.sources
-        ]
-        return bool(compared) and not any(before.same_position(now) for before, now in compared)
+        now = self.positions
+        compared = [(before, now[name]) for name, before in positions.items() if before.has_backlog and name in now]
+        return bool(compared) and not any(before.same_position(after) for before, after in compared)
 
 
-def read_backlog(store: ObjectStore, pipeline: PublishedPipeline, examined: Mapping[str, SourcePosition]) -> Backlog:
+def read_backlog(
+    store: ObjectStore, pipeline: PublishedPipeline, examined: Mapping[str, SourcePosition], times: RunTimes
+) -> Backlog:
     """`store`: the table's. `examined`: the positions at the start of a run that succeeded. Suspects that the run has
-    examined do not count."""
+    examined do not count. `times`: of the last run, for topics."""
     return Backlog(
-        {source.name: _source_backlog(store, source, examined.get(source.name)) for source in pipeline.sources}
+        {source.name: _source_backlog(store, source, examined.get(source.name)) for source in pipeline.sources},
+        {source.name: topic_backlog(store, source, examined.get(source.name), times) for source in pipeline.topics},
     )
 
 

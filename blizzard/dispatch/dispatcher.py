@@ -4,15 +4,16 @@ It writes a record before it starts a run, and another one with the id of the ru
 record without the second starts the run again with the same token, and the service returns the same run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch import decide
 from blizzard.dispatch.backlog import Backlog, read_backlog
 from blizzard.dispatch.decide import FailurePolicy, Hold
-from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
+from blizzard.dispatch.run_records import Phase, RunLog, RunRecord, SourcePosition
 from blizzard.dispatch.service import JobService, RunState, RunStatus, StartConflict, StartRefused
+from blizzard.dispatch.topic_backlog import RunTimes
 from blizzard.errors import AlreadyExists, BlizzardError
 from blizzard.log import Log
 from blizzard.storage.base import ObjectStore
@@ -113,7 +114,7 @@ class Dispatcher:
             return self._start_run(record, result, own=own)
         if record is not None and record.phase is Phase.RUNNING:
             return self._check_run(record, result)
-        result.backlog = backlog = read_backlog(self._store, self._pipeline, decide.examined_positions(record))
+        result.backlog = backlog = self._backlog(decide.examined_positions(record), record)
         result.hold = decide.hold_reason(record, self._service.fingerprint, self._clock())
         if not decide.should_start_run(backlog, result.hold):
             return None
@@ -185,7 +186,7 @@ class Dispatcher:
         succeeded = state is not None and state.status is RunStatus.SUCCEEDED
         examined = record.positions if ended and succeeded else {}
         # Read after the state: files that the run consumed before its end must not count as pending.
-        result.backlog = backlog = read_backlog(self._store, self._pipeline, examined)
+        result.backlog = backlog = self._backlog(examined, record, active=not ended)
         if not ended:
             return None
         now_ts = self._clock()
@@ -229,9 +230,15 @@ class Dispatcher:
     def _read_backlog_for_metrics(self, result: DispatchResult) -> None:
         """The age of the backlog matters most when runs cannot be started."""
         try:
-            result.backlog = result.backlog or read_backlog(self._store, self._pipeline, {})
+            result.backlog = result.backlog or self._backlog({}, None)
         except BlizzardError:
             return  # the first error is logged already
+
+    def _backlog(
+        self, examined: Mapping[str, SourcePosition], record: RunRecord | None, *, active: bool = False
+    ) -> Backlog:
+        times = RunTimes(self._clock(), record.started_ts if record else None, active)
+        return read_backlog(self._store, self._pipeline, examined, times)
 
     def _epoch(self, record: RunRecord | None) -> str:
         return record.epoch if record else self._new_id()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from blizzard.config.load import read_config_file
 from blizzard.config.model import Config, Pipeline
-from blizzard.config.publish import to_published
-from blizzard.config.published import PublishedConfig, read_published
-from blizzard.doctor import configuration, leftovers, runs, state, storage, table
+from blizzard.config.publish import as_functions_read
+from blizzard.config.published import PublishedConfig
+from blizzard.doctor import configuration, leftovers, runs, state, storage, table, topics
 from blizzard.doctor.aws import checks as aws
 from blizzard.doctor.aws.stack import Stack
 from blizzard.doctor.check import Result
@@ -50,7 +50,7 @@ class Examination:
             yield from examine(source.id, place, storage.SOURCE_CHECKS, self.on_check)
         for uri, pipelines in _tables(config).items():
             yield from self._table(uri, pipelines, settings)
-        published = read_published(to_published(config), self.file)
+        published = as_functions_read(config)
         for pipeline in config.pipelines.values():
             store = open_store(pipeline.table_uri, settings, may_be_missing=True)
             yield from self._pipeline(pipeline, published, store)
@@ -64,12 +64,16 @@ class Examination:
         yield from examine(uri, uploads, leftovers.TABLE_CHECKS, self.on_check)
 
     def _pipeline(self, pipeline: Pipeline, published: PublishedConfig, store: ObjectStore) -> Iterator[Result]:
-        for source in published.pipelines[pipeline.name].sources:
-            alone = replace(published.pipelines[pipeline.name], sources=(source,))
+        for source in pipeline.sources.values():
+            if source.kafka is not None:
+                read = topics.SourceTopics(source, source.kafka, store, self.clock, deployed=self.stack is not None)
+                yield from examine(source.id, read, topics.CHECKS, self.on_check)
+        for each in published.pipelines[pipeline.name].sources:
+            alone = replace(published.pipelines[pipeline.name], sources=(each,), topics=())
             examined = state.SourceState(
-                pipeline.sources[source.name], alone, store, self.clock, deployed=self.stack is not None
+                pipeline.sources[each.name], alone, store, self.clock, deployed=self.stack is not None
             )
-            yield from examine(source.id, examined, (*state.CHECKS, *leftovers.SOURCE_CHECKS), self.on_check)
+            yield from examine(each.id, examined, (*state.CHECKS, *leftovers.SOURCE_CHECKS), self.on_check)
         started = runs.RunsOfPipeline(pipeline.name, store, self.clock)
         yield from examine(pipeline.name, started, runs.CHECKS, self.on_check)
 

@@ -13,6 +13,7 @@ AREAS: Mapping[str, str] = {
     "storage": "Storage",
     "table": "Tables",
     "state": "State",
+    "topics": "Topics",
     "aws": "AWS",
 }
 """In the order of the report, each with its title."""

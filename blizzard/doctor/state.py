@@ -4,10 +4,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
+from typing import Protocol
 
 from blizzard.config.model import Source
 from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.backlog import SourceBacklog, read_backlog
+from blizzard.dispatch.topic_backlog import RunTimes
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.ledger.ledger import ledger_folder
@@ -92,7 +94,7 @@ class SourceState:
 
     @cached_property
     def backlog(self) -> SourceBacklog:
-        (found,) = read_backlog(self.store, self.pipeline, {}).sources.values()
+        (found,) = read_backlog(self.store, self.pipeline, {}, RunTimes(self.now_ts)).sources.values()
         return found
 
     @cached_property
@@ -329,7 +331,18 @@ def _lost_events(state: SourceState) -> Finding:
 # --- Dead letters ---
 
 
-def _dead_letters(state: SourceState) -> Finding:
+class HasLetters(Protocol):
+    """`store`: the table's."""
+
+    @property
+    def identity(self) -> SourceIdentity: ...
+    @property
+    def store(self) -> ObjectStore: ...
+    @property
+    def now_ts(self) -> float: ...
+
+
+def dead_letters(state: HasLetters) -> Finding:
     folder = f"{state.identity.state_prefix}/dead_letters/"
     try:
         found = [*islice(state.store.list(folder), COUNTED_LETTERS)]
@@ -361,5 +374,5 @@ CHECKS: Sequence[Check[SourceState]] = (
     Check("state.sweeps", _sweeps),
     Check("state.late-sweeps", _late_sweeps),
     Check("state.lost-events", _lost_events),
-    Check("state.dead-letters", _dead_letters),
+    Check("state.dead-letters", dead_letters),
 )

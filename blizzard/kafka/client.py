@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, NoReturn
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
@@ -17,15 +17,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from blizzard.config.kafka_options import KafkaOptions
-from blizzard.errors import PermanentError, RetryableError
+from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.kafka.brokers import Cluster, Topic
-from blizzard.kafka.errors import REFUSED, read_error
+from blizzard.kafka.connect import Reports, client_settings
+from blizzard.kafka.errors import read_error
+from blizzard.kafka.login import SECRET_CHANGED, Login
 from blizzard.state.topic_checkpoint import Partition
 
 TIMEOUT_SECS = 15.0
-REFRESH_MS = 5_000
-"""How soon a change of a partition's leader is known. The client asks for it on its own only each five minutes, and
-goes on to ask the old leader."""
 ANSWER_POLL_SECS = 0.25
 PUBLISH_ATTEMPTS = 5
 PUBLISH_PAUSE_SECS = 0.2
@@ -47,29 +46,22 @@ class KafkaBrokers:
         self._options = options
         self._sleep = sleep
         self._timeout_secs = timeout_secs
+        self._login = Login(options)
         self._opened: AdminClient | None = None
-        self._error: KafkaError | None = None
+        self._reports = Reports()
         committed = options.isolation == "read_committed"
         self._isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
     @property
     def _client(self) -> AdminClient:
         if self._opened is None:
-            settings: dict[str, Any] = {
-                "client.id": "blizzard",
-                "log_level": 0,  # what matters comes with the answers
-                "topic.metadata.refresh.interval.ms": REFRESH_MS,
-                **self._options.client_settings(),
-                "error_cb": self._note,
-            }
+            self._reports = Reports()
+            settings = client_settings(self._login.settings(), self._reports)
             try:
                 self._opened = AdminClient(settings)
             except (KafkaException, ValueError) as error:
                 raise PermanentError(f"Kafka's client takes no such settings: {error}. Correct `kafka`.") from error
         return self._opened
-
-    def _note(self, error: KafkaError) -> None:
-        self._error = error
 
     def cluster(self) -> Cluster:
         names = self._names()
@@ -87,7 +79,7 @@ class KafkaBrokers:
         try:
             listed = self._client.list_topics(timeout=self._timeout_secs).topics
         except KafkaException as error:
-            raise self._failure(error.args[0]) from error
+            self._fail(error.args[0], error)
         return sorted(name for name in listed if self._options.matches(name))
 
     def _described(self, future: "Future[Any]") -> Topic | None:
@@ -128,7 +120,7 @@ class KafkaBrokers:
                 return
             self._sleep(PUBLISH_PAUSE_SECS)
         if refused is not None:
-            raise self._failure(refused)
+            self._fail(refused)
 
     def _answer(self, future: "Future[Any]") -> Any:
         """A refused login shows only beside the answer, which never comes."""
@@ -138,18 +130,26 @@ class KafkaBrokers:
                     return future.result(ANSWER_POLL_SECS)
                 except TimeoutError:
                     self._client.poll(0)
-                    if self._error is not None and self._error.code() in REFUSED:
-                        raise self._failure(self._error) from None
+                    if (refusal := self._reports.refusal()) is not None:
+                        self._give_up(refusal)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing(str(error)) from error
             self._client.poll(0)
-            raise self._failure(error.args[0]) from error
+            self._fail(error.args[0], error)
 
-    def _failure(self, error: KafkaError) -> RetryableError | PermanentError:
+    def _fail(self, error: KafkaError, cause: Exception | None = None) -> NoReturn:
         timed_out = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
-        said = self._error if error.code() in timed_out and self._error is not None else error
-        found = read_error(said)
-        self._opened = self._error = None  # the next question is asked by a client that knows nothing old
+        newest = self._reports.newest
+        said = newest if error.code() in timed_out and newest is not None else error
+        self._give_up(self._reports.refusal() or read_error(said), cause)
+
+    def _give_up(self, found: BlizzardError, cause: Exception | None = None) -> NoReturn:
+        """The next question is asked by a client that knows nothing old."""
+        self._opened = None
         where = f"(bootstrap_servers: {self._options.bootstrap_servers}) {found}"
-        return PermanentError(where) if isinstance(found, PermanentError) else RetryableError(where)
+        if not isinstance(found, PermanentError):
+            raise RetryableError(where) from cause
+        if self._login.is_changed():
+            raise RetryableError(f"{where} {SECRET_CHANGED}") from cause
+        raise PermanentError(where) from cause

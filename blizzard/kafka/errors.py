@@ -15,6 +15,8 @@ REFUSED = frozenset(
     }
 )
 """Codes of errors that only another configuration, or another right, ends."""
+OF_NO_GROUP = KafkaError.GROUP_AUTHORIZATION_FAILED
+"""librdkafka looks for the coordinator of a group that nothing is asked of. Whoever reads needs no right to it."""
 
 
 def read_error(error: KafkaError) -> PermanentError | RetryableError:

@@ -8,18 +8,16 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.kafka.brokers import Brokers
-from blizzard.kafka.errors import read_error
+from blizzard.kafka.connect import Reports, consumer_settings
+from blizzard.kafka.errors import OF_NO_GROUP, read_error
+from blizzard.kafka.login import Login
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 
 PEEK_SECS = 10.0
+PEEKED_BYTES = 1 << 20
 _PEEKING = {
-    "group.id": "blizzard-reads-without-a-group",
-    "log_level": 0,
-    "enable.auto.commit": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "earliest",
+    "auto.offset.reset": "earliest",  # the first message may be gone since
     "fetch.message.max.bytes": 1 << 16,
-    "queued.max.messages.kbytes": 1 << 10,
 }
 
 
@@ -59,7 +57,9 @@ def first_times(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> dict[Partition, float]:
     """The times of the first messages from these offsets on, as far as they come within PEEK_SECS."""
-    consumer = Consumer({**_PEEKING, **options.client_settings(), "isolation.level": options.isolation})
+    reports = Reports()
+    settings = consumer_settings(Login(options).settings(), options.isolation, PEEKED_BYTES, reports)
+    consumer = Consumer({**settings, **_PEEKING})
     found: dict[Partition, float] = {}
     try:
         waiting = {*places}
@@ -68,8 +68,12 @@ def first_times(
         while waiting and monotonic() < deadline:
             message = consumer.poll(0.2)
             if message is None:
+                if (refusal := reports.refusal()) is not None:
+                    raise refusal
                 continue
             place, error = (str(message.topic()), int(message.partition() or 0)), message.error()
+            if error is not None and error.code() == OF_NO_GROUP:
+                continue
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise read_error(error)
             time_ms = message.timestamp()[1]

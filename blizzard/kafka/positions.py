@@ -50,12 +50,14 @@ def first_positions(
         offsets = brokers.end_offsets(partitions)
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
-    return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), cluster, {**offsets, **taken_over})
+    return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), {**offsets, **taken_over}, cluster)
 
 
-def with_offsets(checkpoint: TopicCheckpoint, cluster: Cluster, offsets: Mapping[Partition, int]) -> TopicCheckpoint:
+def with_offsets(
+    checkpoint: TopicCheckpoint, offsets: Mapping[Partition, int], cluster: Cluster | None = None
+) -> TopicCheckpoint:
     """The checkpoint with these next offsets, beside those that it has of other partitions. A partition that is new to
-    it begins there."""
+    it begins there; `cluster` has the topics that are new to it."""
     topics = {name: dict(position.next_offsets) for name, position in checkpoint.topics.items()}
     firsts = {name: dict(position.first_offsets) for name, position in checkpoint.topics.items()}
     for (name, number), offset in offsets.items():
@@ -63,7 +65,8 @@ def with_offsets(checkpoint: TopicCheckpoint, cluster: Cluster, offsets: Mapping
             firsts.setdefault(name, {})[number] = offset
         topics[name][number] = offset
     ids = {name: position.topic_id for name, position in checkpoint.topics.items()}
-    ids |= {name: topic.topic_id for name, topic in cluster.topics.items() if name not in ids}
+    if cluster is not None:
+        ids = {name: topic.topic_id for name, topic in cluster.topics.items()} | ids
     positions = {
         name: TopicPosition(ids[name], MappingProxyType(nexts), MappingProxyType(firsts.get(name, {})))
         for name, nexts in topics.items()
@@ -105,6 +108,11 @@ def beginnings(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) -> 
     """Where partitions begin that are new, from the first messages that they still have. A partition that was added to
     a known topic began with 0, whatever is gone of it since; of a topic that is new nobody knows what it had."""
     return {partition: 0 if partition[0] in checkpoint.topics else first for partition, first in firsts.items()}
+
+
+def lags(checkpoint: TopicCheckpoint, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+    """How many offsets of each partition are still to be read. Negative: it ends before what the table has of it."""
+    return {(name, number): end - checkpoint.topics[name].next_offsets[number] for (name, number), end in ends.items()}
 
 
 def lost_messages(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) -> list[Gap]:

@@ -8,7 +8,8 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from blizzard.errors import RetryableError
-from blizzard.kafka.errors import REFUSED, read_error
+from blizzard.kafka.connect import Reports, consumer_settings
+from blizzard.kafka.errors import OF_NO_GROUP, read_error
 from blizzard.state.topic_checkpoint import Partition, path_of
 
 MESSAGES_AT_ONCE = 10_000
@@ -19,7 +20,7 @@ QUIET_SECS = 60.0
 
 class RangeConsumer:
     """Reads some ranges of offsets, each from its first (inclusive) to its second (exclusive), side by side. `client`:
-    the settings of `KafkaOptions`, with the passwords. `memory_bytes`: for messages that are fetched ahead.
+    the settings of `Login`, with the passwords. `memory_bytes`: for messages that are fetched ahead.
     `quiet_secs`: how long no broker may answer. `monotonic` is a clock in seconds."""
 
     def __init__(
@@ -34,9 +35,8 @@ class RangeConsumer:
         self._left = dict(ranges)
         self._quiet_secs = quiet_secs
         self._monotonic = monotonic
-        self._error: KafkaError | None = None
-        """The newest that the client has reported beside the messages."""
-        self._consumer = Consumer({**consumer_settings(client, isolation, memory_bytes), "error_cb": self._note})
+        self._reports = Reports()
+        self._consumer = Consumer(consumer_settings(client, isolation, memory_bytes, self._reports))
 
     def messages(self) -> Iterator[tuple[Partition, list[Any]]]:
         """All messages of the ranges, as confluent_kafka has them, some of one partition at a time. Raises
@@ -45,12 +45,12 @@ class RangeConsumer:
             self._consumer.assign([TopicPartition(*place, start) for place, (start, _) in self._left.items()])
             heard_ts = self._monotonic()
             while self._left:
-                found = self._consumer.consume(MESSAGES_AT_ONCE, POLL_SECS)
+                found = self._consumed()
                 if found:
                     heard_ts = self._monotonic()
                     yield from self._sorted(found)
-                elif self._error is not None and self._error.code() in REFUSED:
-                    raise read_error(self._error)
+                elif (refusal := self._reports.refusal()) is not None:
+                    raise refusal
                 elif self._monotonic() - heard_ts > self._quiet_secs:
                     raise RetryableError(f"no broker has answered for {self._quiet_secs:.0f} s{self._said()}")
         except confluent_kafka.KafkaException as error:
@@ -58,11 +58,13 @@ class RangeConsumer:
         finally:
             self._consumer.close()
 
-    def _note(self, error: KafkaError) -> None:
-        self._error = error
+    def _consumed(self) -> list[Any]:
+        found = self._consumer.consume(MESSAGES_AT_ONCE, POLL_SECS)
+        return [one for one in found if (error := one.error()) is None or error.code() != OF_NO_GROUP]
 
     def _said(self) -> str:
-        return "" if self._error is None else f"; the client says: {self._error.str()}"
+        newest = self._reports.newest
+        return "" if newest is None else f"; the client says: {newest.str()}"
 
     def _sorted(self, found: Sequence[Any]) -> Iterator[tuple[Partition, list[Any]]]:
         by_partition: dict[Partition, list[Any]] = {}
@@ -94,23 +96,3 @@ class RangeConsumer:
             raise RetryableError(
                 f"{path_of(place)} ends at offset {offset}; expected messages up to {end - 1}, which it had before"
             )
-
-
-def consumer_settings(client: Mapping[str, str], isolation: str, memory_bytes: int) -> dict[str, Any]:
-    """A consumer that belongs to no group, commits nothing, and fails rather than read other offsets than those that it
-    is told."""
-    return {
-        "client.id": "blizzard",
-        "log_level": 0,  # what matters comes with the answers
-        "group.id": "blizzard-reads-without-a-group",  # librdkafka wants one; nothing is ever sent for it
-        **client,
-        "isolation.level": isolation,
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "auto.offset.reset": "error",
-        "enable.partition.eof": True,
-        "check.crcs": True,
-        "fetch.wait.max.ms": 100,
-        "topic.metadata.refresh.interval.ms": 5_000,
-        "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
-    }

@@ -8,23 +8,44 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import IO, Any, NoReturn
+from urllib.parse import quote
 
 from blizzard.errors import PermanentError, RetryableError
+from blizzard.kafka.schema_references import DefinedTwice, self_contained
 
 TIMEOUT_SECS = 10.0
 MAX_ANSWER_BYTES = 8 << 20
 MAX_CACHED_BYTES = 64 << 20
 _READ_BYTES = 64 << 10
-_SCHEMA_NOT_FOUND = 40403
+MAX_REFERENCES = 100
+"""Schemas that one refers to, also by others. Each is a request."""
+MAX_REFERENCE_DEPTH = 20
+_NOT_FOUND: Mapping[int, str] = {
+    40401: "the registry has no such subject",
+    40402: "the registry has no such version of the subject",
+    40403: "it has no schema with this id",
+}
 _MAY_PASS = (408, 425, 429)
 """Codes below 500 after which the same request may succeed."""
-_cached: dict[tuple[str, int], str] = {}
-"""Schemas by the registry's address and their ids, for all tasks of this process."""
+_cached: dict[tuple[str, str], str] = {}
+"""Schemas by the registry's address and what it was asked, for all tasks of this process."""
+
+_Version = tuple[str, int]
+"""A subject, and one of its versions, which never gets another schema."""
 
 
 class NoSchema(Exception):
-    """The registry answers, but has no schema of Avro with this id. The text says what it has."""
+    """The registry answers, but has no whole schema of Avro with this id. The text says what it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A schema as the registry has it, and the versions of subjects that it refers to."""
+
+    text: str
+    references: tuple[_Version, ...]
 
 
 class SchemaRegistry:
@@ -36,39 +57,72 @@ class SchemaRegistry:
         url: str,
         username: str | None = None,
         password: str | None = None,
-        ca_location: str | None = None,
+        ca_pem: str | None = None,
         timeout_secs: float = TIMEOUT_SECS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._url = url
         self._login = None if username is None else b64encode(f"{username}:{password or ''}".encode()).decode()
-        self._ca_location = ca_location
+        self._ca_pem = ca_pem
         self._timeout_secs = timeout_secs
         self._monotonic = monotonic
         self._opener: urllib.request.OpenerDirector | None = None
 
     def schema(self, schema_id: int) -> str:
-        """As JSON, from the cache of this process if it is there. Raises NoSchema; RetryableError if the registry does
-        not answer, or not as one does; PermanentError if it refuses."""
-        known = _cached.get((self._url, schema_id))
+        """As JSON, with the schemas that it refers to, from the cache of this process if it is there. Raises NoSchema;
+        RetryableError if the registry does not answer, or not as one does; PermanentError if it refuses."""
+        return self._known(f"/schemas/ids/{schema_id}", self._whole)
+
+    def _known(self, path: str, ask: Callable[[str], str]) -> str:
+        """What `ask` says of this path, asked once."""
+        known = _cached.get((self._url, path))
         if known is None:
-            known = self._asked(schema_id)
+            known = ask(path)
             if sum(map(len, _cached.values())) + len(known) > MAX_CACHED_BYTES:
                 _cached.clear()
-            _cached[self._url, schema_id] = known
+            _cached[self._url, path] = known
         return known
 
-    def _asked(self, schema_id: int) -> str:
-        answer = _object(self._answer(f"/schemas/ids/{schema_id}"))
+    def _whole(self, path: str) -> str:
+        stored = _stored(self._asked(path))
+        if not stored.references:
+            return stored.text
+        others = dict[_Version, str]()
+        self._add_references(stored, (), others)
+        return _together(stored.text, others)
+
+    def _add_references(self, stored: _Stored, inside: tuple[_Version, ...], found: dict[_Version, str]) -> None:
+        """Adds the texts of all that it refers to, also by others, each asked for once. `inside`: what leads there."""
+        for one in stored.references:
+            subject, version = one
+            if one in inside:
+                raise NoSchema(f"it refers to version {version} of subject {subject!r}, which refers to itself")
+            if one in found:
+                continue
+            if len(inside) == MAX_REFERENCE_DEPTH:
+                raise NoSchema(f"its references go more than {MAX_REFERENCE_DEPTH} schemas deep")
+            if len(found) == MAX_REFERENCES:
+                raise NoSchema(f"it refers to more than {MAX_REFERENCES} other schemas, also by others")
+            path = f"/subjects/{quote(subject, safe='', errors='replace')}/versions/{version}"
+            try:
+                other = _stored(self._known(path, self._asked))
+            except NoSchema as error:
+                raise NoSchema(f"it refers to version {version} of subject {subject!r}: {error}") from error
+            found[one] = other.text
+            if sum(map(len, found.values())) > MAX_ANSWER_BYTES:
+                raise NoSchema(f"it refers to schemas of more than {MAX_ANSWER_BYTES:,} bytes")
+            self._add_references(other, (*inside, one), found)
+
+    def _asked(self, path: str) -> str:
+        """The schema and its references as JSON, for `_stored`."""
+        answer = _object(self._answer(path))
         text = answer.get("schema")
         if not isinstance(text, str):
-            raise RetryableError(f"{self._name} does not answer as one: found no schema in what it says about an id")
+            raise RetryableError(f"{self._name} does not answer as one: found no schema in what it says about one")
         kind = answer.get("schemaType", "AVRO")
         if kind != "AVRO":
             raise NoSchema(f"it is a schema of the type {kind!r:.40}; expected one of Avro")
-        if answer.get("references"):
-            raise NoSchema("it refers to other schemas of the registry, which is not supported")
-        return text
+        return json.dumps({"schema": text, "references": answer.get("references") or []})
 
     def _answer(self, path: str) -> bytes:
         try:
@@ -98,10 +152,10 @@ class SchemaRegistry:
     def _https(self) -> urllib.request.HTTPSHandler:
         """Certificates and names are verified."""
         try:
-            return urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=self._ca_location))
+            return urllib.request.HTTPSHandler(context=ssl.create_default_context(cadata=self._ca_pem))
         except OSError as error:
             raise PermanentError(
-                f"{self._name}: the file {self._ca_location} with certificates cannot be read: {error}. Correct "
+                f"{self._name}: its authorities' certificates cannot be read: {error}. Correct "
                 "`avro.registry.ca_location` of the source."
             ) from error
 
@@ -119,8 +173,9 @@ class SchemaRegistry:
     def _refuse(self, code: int, body: bytes) -> NoReturn:
         """For an answer that is an error."""
         answer = _object(body)
-        if code == 404 and answer.get("error_code") == _SCHEMA_NOT_FOUND:
-            raise NoSchema("it has no schema with this id")
+        missing = answer.get("error_code")
+        if code == 404 and isinstance(missing, int) and missing in _NOT_FOUND:
+            raise NoSchema(_NOT_FOUND[missing])
         said = f"{code} {answer.get('message', '')!s:.200}".strip()
         if code >= 500 or code in _MAY_PASS:
             raise RetryableError(f"{self._name} answers {said}")
@@ -156,3 +211,28 @@ def _object(body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _stored(text: str) -> _Stored:
+    """Raises NoSchema for references that are none."""
+    document = json.loads(text)
+    found, versions = document["references"], list[_Version]()
+    for one in found if isinstance(found, list) else [found]:
+        match one:
+            case {"subject": str(subject), "version": int(version)} if subject and version > 0 and version is not True:
+                versions.append((subject, version))
+            case _:
+                raise NoSchema(f"it refers to other schemas, and not by their subjects and versions: {found!r:.200}")
+    return _Stored(document["schema"], tuple(versions))
+
+
+def _together(text: str, others: Mapping[_Version, str]) -> str:
+    """Raises NoSchema."""
+    try:
+        return json.dumps(self_contained(json.loads(text), map(json.loads, others.values())))
+    except DefinedTwice as error:
+        raise NoSchema(f"it and the schemas that it refers to define {error} in two ways") from error
+    except ValueError as error:
+        raise NoSchema(f"it, or a schema that it refers to, is no JSON: {error}") from error
+    except RecursionError as error:
+        raise NoSchema("it is nested too deep, with the schemas that it refers to") from error

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from blizzard.errors import NotFound
+from blizzard.state.letter_attempts import one_of_each
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
@@ -148,21 +149,21 @@ class DeadLetters:
         return [(info.key.removeprefix(folder), info.size) for info in self._store.list(folder)]
 
     def letters(
-        self, *, folder: str | None = None, since_ts: float = 0.0, unreadable: list[str] | None = None
+        self,
+        *,
+        folder: str | None = None,
+        since_ts: float = 0.0,
+        unreadable: list[str] | None = None,
+        committed: str | None = None,
     ) -> Iterator[dict[str, Any]]:
         """All dead letters, or those of one folder, as stored, without objects that were last written before
-        `since_ts`. Some objects are fetched ahead. Lines that cannot be read are described in `unreadable`; without it
+        `since_ts`. Of a message that several attempts have refused there is one: that of the attempt `committed`, else
+        the newest. Some objects are fetched ahead. Lines that cannot be read are described in `unreadable`; without it
         they raise ValueError."""
         listed = self._store.list(self._folder if folder is None else folder)
         recent = (info.key for info in listed if info.modified_ts >= since_ts)
-        for key, data in self._fetched(recent):
-            for number, line in enumerate(data.splitlines()):
-                try:
-                    yield json_fields.mapping(json.loads(line))
-                except json_fields.MALFORMED as error:
-                    if unreadable is None:
-                        raise
-                    unreadable.append(f"{key}, line {number + 1}: {error}")
+        found = ((key, _letters_in(key, data, unreadable)) for key, data in self._fetched(recent))
+        return one_of_each(found, committed)
 
     def _fetched(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """In order. An object that is gone by then has none."""
@@ -187,6 +188,16 @@ class DeadLetters:
 
     def _put(self, letter: DeadLetter, name: str, lines: list[bytes]) -> None:
         self._store.put(self.dead_letter_folder(letter.path, letter.etag) + name, b"".join(lines))
+
+
+def _letters_in(key: str, data: bytes, unreadable: list[str] | None) -> Iterator[dict[str, Any]]:
+    for number, line in enumerate(data.splitlines()):
+        try:
+            yield json_fields.mapping(json.loads(line))
+        except json_fields.MALFORMED as error:
+            if unreadable is None:
+                raise
+            unreadable.append(f"{key}, line {number + 1}: {error}")
 
 
 def _readable(path: str) -> str:

@@ -152,6 +152,11 @@ def sequence_of(name: str) -> int | None:
     return int(number) if len(number) == _DIGITS and number.isascii() and number.isdigit() else None
 
 
+def attempt_of(name: str) -> str | None:
+    """The attempt in a receipt's name, as it was put; None if it is no receipt's name."""
+    return None if sequence_of(name) is None else name.removesuffix(_SUFFIX).partition("-")[2].partition("-")[0]
+
+
 def _digest(data: bytes) -> str:
     return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
 

@@ -43,6 +43,9 @@ class TopicCheckpoint:
     receipt: str | None = None
     schema_change: str | None = None
     last_update_ts: float | None = None
+    waiting: int | None = field(default=None, compare=False)
+    """Offsets that were still to be read behind this commit, as its plan saw them. None: not known. For people and
+    metrics, not part of the state."""
     moved: Mapping[Partition, int] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     """The partitions that this commit has moved, with their next offsets. Not part of the state."""
 
@@ -107,6 +110,7 @@ def encode(checkpoint: TopicCheckpoint) -> str:
         },
         "receipt": checkpoint.receipt,
         "last_update_ts": checkpoint.last_update_ts,
+        "waiting": checkpoint.waiting,
     }
     if checkpoint.schema_change is not None:
         document["schema_change"] = checkpoint.schema_change
@@ -144,6 +148,7 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> TopicCheckpoint:
             json_fields.optional_text(document["receipt"]),
             json_fields.optional_text(document.get("schema_change")),
             json_fields.optional_number(document["last_update_ts"]),
+            None if document.get("waiting") is None else json_fields.natural(document["waiting"]),
         )
     except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error

@@ -1,13 +1,51 @@
-"""The newest state of a source that reads topics, as the table has it."""
+"""The state of a source of topics as the table has it: the checkpoint of its newest commit, or its copy."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 
-from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.errors import BucketMissing, NotFound, PermanentError, UnreadableState
 from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import TopicCheckpoint, decode
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
+
+
+def newest_state(
+    commit: Commit, identity: SourceIdentity, store: ObjectStore
+) -> tuple[TopicCheckpoint | None, UnreadableState | None]:
+    """`commit`: the newest one of the source. The checkpoint that it has; or if that cannot be read, and why is the
+    second value, its copy, if that is of the same commit. Raises PermanentError for the state of a source of files."""
+    sequence = commit.txns[identity.app_id]
+    try:
+        return _checkpoint_of(commit, sequence, identity), None
+    except UnreadableState as error:
+        copy = None
+        with suppress(UnreadableState):
+            copy = copied_state(identity, store)
+        return (copy if copy is not None and copy.sequence == sequence else None), error
+
+
+def copied_state(identity: SourceIdentity, store: ObjectStore) -> TopicCheckpoint | None:
+    """Of whichever commit; None: there is none. Raises UnreadableState, and PermanentError as `newest_state` does."""
+    try:
+        return decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
+    except (NotFound, BucketMissing):
+        return None
+
+
+def readable_copy(identity: SourceIdentity, store: ObjectStore) -> TopicCheckpoint | None:
+    """As `copied_state`, for readers to whom one that cannot be read is as none."""
+    with suppress(UnreadableState, PermanentError):
+        return copied_state(identity, store)
+    return None
+
+
+def _checkpoint_of(commit: Commit, sequence: int, identity: SourceIdentity) -> TopicCheckpoint:
+    found = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
+    if found.sequence != sequence:
+        raise UnreadableState(f"the checkpoint is of commit {found.sequence} of the source; expected {sequence}")
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +71,10 @@ def topic_state(store: ObjectStore, identity: SourceIdentity) -> TopicState:
     own = next((commit for commit in log.commits(WHOLE_LOG) if identity.app_id in commit.txns), None)
     if own is None:
         return _without_commit(store, identity, version)
-    try:
-        return TopicState(version, _of_commit(own, identity))
-    except UnreadableState as error:
-        copy = _copy(store, identity, own.txns[identity.app_id])
-        if copy is None:
-            raise
-        return TopicState(version, copy, str(error))
-
-
-def _of_commit(own: Commit, identity: SourceIdentity) -> TopicCheckpoint:
-    return decode(own.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
+    found, error = newest_state(own, identity, store)
+    if error is not None and found is None:
+        raise error
+    return TopicState(version, found, None if error is None else str(error))
 
 
 def _without_commit(store: ObjectStore, identity: SourceIdentity, version: int) -> TopicState:
@@ -51,19 +82,10 @@ def _without_commit(store: ObjectStore, identity: SourceIdentity, version: int) 
     sequence = next((txn.version for txn in txns_of(store) if txn.app_id == identity.app_id), None)
     if sequence is None:
         return TopicState(version)
-    copy = _copy(store, identity, sequence)
-    if copy is None:
+    copy = readable_copy(identity, store)
+    if copy is None or copy.sequence != sequence:
         raise UnreadableState(
             f"the log no longer has the commit {sequence} of {identity.source_id}, and the checkpoint's copy is of "
             "another one; the next run reads the positions from the table's Txns"
         )
     return TopicState(version, copy)
-
-
-def _copy(store: ObjectStore, identity: SourceIdentity, sequence: int) -> TopicCheckpoint | None:
-    """If it is of this commit."""
-    try:
-        found = decode(store.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
-    except (NotFound, UnreadableState):
-        return None
-    return found if found.sequence == sequence else None

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain
 from blizzard.log import Log
-from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
 from blizzard.state.run_ref import SequenceRange
@@ -17,9 +17,21 @@ MAX_COMMITS = 2_000
 """Receipts that are read at a time, in a few seconds. A sweep a minute stays far below it."""
 
 
+class CommittedState(Protocol):
+    """What is counted of a checkpoint, of files or of topics."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def receipt(self) -> str | None: ...
+    @property
+    def schema_change(self) -> str | None: ...
+
+
 @dataclass(slots=True)
 class CommitCounts:
-    """Sums over commits. `dead_files` were dead-lettered as a whole; `dead_records` are single records.
+    """Sums over commits. `files` of topics are the partitions that each commit read. `dead_files` were dead-lettered as
+    a whole; `dead_records` are single records.
 
     `unknown_values` and `misfit_values`: of the fields that receipts name, how many records had them. `schema_changes`:
     columns and fields that files have added to the table or widened.
@@ -43,7 +55,7 @@ class CommitCounts:
 
 
 def count_commits(
-    store: ObjectStore, identity: SourceIdentity, checkpoint: Checkpoint, counted: int | None, log: Log
+    store: ObjectStore, identity: SourceIdentity, checkpoint: CommittedState, counted: int | None, log: Log
 ) -> CommitCounts:
     """The commits after sequence `counted` up to the checkpoint. None of those before the first count, nor of a table
     that was restored to a commit before. Commits whose receipts cannot be read are logged, and left out."""

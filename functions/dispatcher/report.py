@@ -7,6 +7,9 @@ from blizzard.dispatch.decide import Hold
 from blizzard.dispatch.dispatcher import DispatchResult
 from functions.runtime import FunctionLog
 
+OF_TOPICS = frozenset({"BacklogMessages"})
+"""Only of pipelines with sources of topics."""
+
 
 def report(found: DispatchResult, *, log: FunctionLog, namespace: str, now_ts: float) -> None:
     """Logs one line, and publishes metrics with the dimension `pipeline` and without it.
@@ -33,4 +36,6 @@ def _values(found: DispatchResult, now_ts: float) -> dict[str, float]:
     if found.backlog is not None:
         values["OldestPendingSeconds"] = round(found.backlog.oldest_secs(now_ts), 3)
         values["BacklogFiles"] = found.backlog.files
+        if found.backlog.topics:
+            values["BacklogMessages"] = found.backlog.messages
     return values

@@ -6,16 +6,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from blizzard.config.published import PublishedConfig, PublishedSource
+from blizzard.config.published import PublishedConfig, PublishedSource, PublishedTopics
 from blizzard.dispatch.wake import Waker
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.commit_counts import CommitCounts
 from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports
 from blizzard.sweep.source_sweep import Claim, SourceSweep, sweep_rules
 from blizzard.sweep.sweeper import OutOfTime
+from blizzard.sweep.topic_commits import TopicCommits
 from functions.runtime import FunctionLog, ReloadingConfig, Runtime
 from functions.sweeper.catalog import TableCatalog
 from functions.sweeper.schedule import DueSweep, due_sweeps, is_claimed
@@ -32,10 +34,11 @@ CLAIM_MARGIN_SECS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Built from one version of the configuration; by source id."""
+    """Built from one version of the configuration; by source id. `topics`: of the sources of topics."""
 
     sources: Mapping[str, PublishedSource]
     sweeps: Mapping[str, SourceSweep]
+    topics: Mapping[str, tuple[PublishedTopics, TopicCommits]]
 
 
 @dataclass(slots=True)
@@ -97,9 +100,25 @@ class SweepRound:
                 break
             until_ts = now_ts + (deadline_ts - now_ts) / (len(due) - number)
             self._sweep(setup, sweep, until_ts, Claim(claim_from_ts, until_ts + CLAIM_MARGIN_SECS), done)
+        self._count_topics(setup, deadline_ts, done)
         if self._catalog is not None:
             done.tables_not_registered = self._catalog.register(self._committed)
         return done
+
+    def _count_topics(self, setup: Setup, deadline_ts: float, done: RoundCounts) -> None:
+        """What no time is left for, the next round counts."""
+        for source_id, (source, commits) in setup.topics.items():
+            if self._clock() >= deadline_ts:
+                return
+            try:
+                counts, reports, is_new = commits.count()
+                if reports.counted is not None and reports.counted >= 0:
+                    self._committed[source.pipeline] = source.table_uri
+                if is_new:
+                    self._publish(counts)  # before the report says so, as for files
+                    commits.write(reports)
+            except BlizzardError as error:
+                self._failed(source_id, "report", error, done)
 
     def _reports(self, setup: Setup, done: RoundCounts) -> Mapping[str, SweepReports]:
         """By source id, without sources whose reports cannot be read."""
@@ -175,13 +194,24 @@ def _catalog(runtime: Runtime, clock: Callable[[], float]) -> TableCatalog | Non
 
 def make_setup(published: PublishedConfig, runtime: Runtime, clock: Callable[[], float]) -> Setup:
     sources = {source.id: source for source in published.sources()}
-    return Setup(sources, {source.id: _source_sweep(source, runtime, clock) for source in sources.values()})
+    sweeps = {source.id: _source_sweep(source, runtime, clock) for source in sources.values()}
+    return Setup(sources, sweeps, {each.id: (each, _topic_commits(each, runtime)) for each in published.topics()})
+
+
+def _topic_commits(source: PublishedTopics, runtime: Runtime) -> TopicCommits:
+    identity = SourceIdentity(source.pipeline, source.name, source.state_prefix)
+    settings = _settings(source, runtime)
+    state = open_store(source.table_uri, settings, may_be_missing=True, log=runtime.log.warning)
+    return TopicCommits(identity, state, runtime.log.warning)
+
+
+def _settings(source: PublishedSource | PublishedTopics, runtime: Runtime) -> S3Settings:
+    backoff_secs = min(source.max_backoff_secs, MAX_BACKOFF_SECS)
+    return replace(runtime.settings, max_attempts=source.max_attempts, max_backoff_secs=backoff_secs)
 
 
 def _source_sweep(source: PublishedSource, runtime: Runtime, clock: Callable[[], float]) -> SourceSweep:
-    backoff_secs = min(source.max_backoff_secs, MAX_BACKOFF_SECS)
-    settings = replace(runtime.settings, max_attempts=source.max_attempts, max_backoff_secs=backoff_secs)
-    log = runtime.log
+    settings, log = _settings(source, runtime), runtime.log
     return SourceSweep(
         SourceIdentity(source.pipeline, source.name, source.state_prefix),
         files=open_store(source.uri, settings, log=log.warning),

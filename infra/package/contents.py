@@ -14,7 +14,7 @@ LAMBDA_PYTHON = "3.13"
 CONTAINER_PYTHON = "3.13"
 """Of the base image in the Dockerfile."""
 PROJECT_NAME = "blizzard"
-CONTAINER_EXTRAS = frozenset({"confluent-kafka"})
+CONTAINER_EXTRAS = frozenset({"confluent-kafka", "aws-msk-iam-sasl-signer-python"})
 """What the wheel installs only with an extra. The image, to which nobody adds packages, has all of it."""
 EMR_RELEASE = "emr-spark-8.1.0"
 """The release with this Python, and with the Spark and Delta that the job is tested with."""
@@ -29,14 +29,13 @@ NOT_IN_FUNCTIONS = {
 """Imported by modules that functions share with the job, but only inside Python functions that the job calls."""
 NOT_ON_EMR = {
     "deltalake": "only the local engine imports it, which does not run there; it would more than double the archive",
-    "confluent-kafka": "a stack reads no topics",
 }
 """Imported by the job, but not on EMR Serverless. An archive for clusters has it."""
 IMPORTED_BY_DEPENDENCIES = frozenset({"boto3"})
 """Imported by a dependency that does not declare it: obstore's `auth.boto3`."""
-AWS_SERVICES_OF_JOB = frozenset({"s3", "sts", "sso", "sso-oidc"})
-"""S3 and the sources of credentials. botocore's 400 other service models would be more than half of the archive, which
-each worker of each run fetches and unpacks."""
+AWS_SERVICES_OF_JOB = frozenset({"s3", "sts", "sso", "sso-oidc", "secretsmanager"})
+"""S3, sources of credentials, and logins of Kafka's brokers. botocore's 400 other service models would be more than
+half of the archive, which each worker of each run fetches and unpacks."""
 UNUSED_BY_JOB = re.compile(
     r"pyarrow/(?:tests|include|includes|src)/|pyarrow/(?:libarrow_|_)(?:flight|s3|s3fs)\b|pyarrow/.*\.(?:pyx|pxd|pxi)$"
 )

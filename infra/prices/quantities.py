@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blizzard.sweep.commit_counts import CommitCounts
+from functions.dispatcher.report import OF_TOPICS
 from functions.sweeper.composition import RoundCounts
 from functions.sweeper.report import commit_metrics_of, metrics_of
 from infra.template.code_facts import CodeFacts
@@ -56,7 +57,7 @@ def count_quantities(template: Template, code: CodeFacts) -> Quantities:
     defaults = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()}
     return Quantities(
         alarm_metrics=_alarm_metrics(resources),
-        idle_metrics=len(metrics_of(RoundCounts())) + 2 * len(code.metrics["dispatcher"]),
+        idle_metrics=len(metrics_of(RoundCounts())) + 2 * len({*code.metrics["dispatcher"]} - OF_TOPICS),
         busy_metrics=len(code.metrics["collector"]) + len(commit_metrics_of(CommitCounts())) + _filtered(resources),
         dashboards=sum(r["Type"] == "AWS::CloudWatch::Dashboard" for r in resources),
         queues=len(polled) - fifo,

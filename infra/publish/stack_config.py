@@ -13,6 +13,10 @@ from blizzard.config.problems import Path, Problem, Problems
 from blizzard.errors import ConfigError
 
 _PLAIN = re.compile(r"[A-Za-z0-9!_.()=-]{1,120}")
+_FILES = ("certificate_location", "key_location")
+_INSTEAD = "log in with the mechanism AWS_MSK_IAM, or with a user and `secret`"
+OWN_LANDING = "-landing"
+"""Behind the lake's name, of a configuration that reads topics only: a stack has a landing bucket all the same."""
 MAX_LANDINGS = 4
 """The template has parameters for so many."""
 
@@ -89,10 +93,7 @@ def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folde
     config, problems = reading.config, Problems(name, read_document(text, name).lines)
     tables = [_Location(("pipelines", p.name, "table_uri"), p.table_uri) for p in config.pipelines.values()]
     sources = [_Location(("pipelines", p.name, "sources", s.name, "uri"), s.uri) for p, s in config.file_sources()]
-    for pipeline, source in config.sources():
-        if source.kafka is not None:
-            path = ("pipelines", pipeline.name, "sources", source.name, "kafka")
-            problems.add(path, "found topics, which a stack does not read; run this source with `blizzard run`")
+    _no_files_of_the_machine(config, problems)
     for location in (*tables, *sources):
         if not location.is_s3:
             problems.add(
@@ -108,7 +109,23 @@ def read_stack_config(text: str, environ: Mapping[str, str], *, name: str, folde
         for bucket in dict.fromkeys(location.bucket for location in sources)
     )
     lake_prefix = _common_folder(f"{table.key.rstrip('/')}/" for table in tables)
-    return StackConfig(config, Buckets(tuple(landings), tables[0].bucket, lake_prefix))
+    lake = tables[0].bucket
+    return StackConfig(config, Buckets(tuple(landings) or (_own_landing(lake),), lake, lake_prefix))
+
+
+def _own_landing(lake: str) -> Landing:
+    return Landing(lake[: 63 - len(OWN_LANDING)].rstrip(".-") + OWN_LANDING)
+
+
+def _no_files_of_the_machine(config: Config, problems: Problems) -> None:
+    """A client's certificate and key are files, which no machine of EMR Serverless has."""
+    for pipeline, source in config.sources():
+        security = None if source.kafka is None else source.kafka.security
+        for name in _FILES:
+            found = getattr(security, name, None)
+            if found is not None:
+                path = ("pipelines", pipeline.name, "sources", source.name, "kafka", "security", name)
+                problems.add(path, f"found the file {found}, which no machine of the job has; {_INSTEAD}")
 
 
 def _common_folder(keys: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import FileVersion, Txn
+from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription
@@ -148,10 +148,17 @@ class AutoTable:
         user_metadata: str,
         replaced: Sequence[str] | None = None,
         new_table: NewTable | None = None,
+        further_txns: Txns = NO_TXNS,
     ) -> None:
         self._ask(
             lambda table: table.rewrite(
-                staged, schema, sequence=sequence, user_metadata=user_metadata, replaced=replaced, new_table=new_table
+                staged,
+                schema,
+                sequence=sequence,
+                user_metadata=user_metadata,
+                replaced=replaced,
+                new_table=new_table,
+                further_txns=further_txns,
             )
         )
 

@@ -1,7 +1,7 @@
 """What one task reads of topics: ranges of offsets, and how to reach the brokers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from blizzard.state.topic_checkpoint import path_of
@@ -48,7 +48,9 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class TopicSettings:
-    """How tasks read topics. `client`: librdkafka's settings, with the passwords, so this is never logged."""
+    """How tasks read topics. `client`: librdkafka's settings, with the passwords, so this is never logged. `options`:
+    those of the format that take the place of the source's, with a registry's login."""
 
     client: Mapping[str, str]
     isolation: str
+    options: Mapping[str, Any] = field(default_factory=dict)

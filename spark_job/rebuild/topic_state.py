@@ -26,8 +26,9 @@ from blizzard.state.topic_checkpoint import (
 )
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.ingest import Ingest
+from spark_job.loop.read_batch import ReadBatch
 from spark_job.loop.topics.recovery import recover
-from spark_job.loop.topics.source import RangeBatch, RangePlan, TopicSource
+from spark_job.loop.topics.source import RangePlan, TopicSource
 from spark_job.ports.table import FileTable
 from spark_job.rebuild.state import NOTES
 from spark_job.rebuild.unknown_rows import lost_race, refuse_unknown_rows
@@ -85,7 +86,7 @@ class TopicsFound:
 class RestatedTopics(TopicSource):
     """Commits a position as it is, with the Txns of the partitions that `moved` names."""
 
-    def settle(self, plan: RangePlan, batch: RangeBatch | None) -> TopicCheckpoint:
+    def settle(self, plan: RangePlan, batch: ReadBatch | None) -> TopicCheckpoint:
         return plan.base
 
 
@@ -138,7 +139,7 @@ class TopicStateRebuild:
         cluster = parts.brokers.cluster()
         self._check_there(cluster, nexts.keys())
         begun = _begun(parts.first_positions(fresh), copy, cluster, nexts.keys())
-        found = with_offsets(begun, cluster, {each: offset for each, (offset, _) in nexts.items()})
+        found = with_offsets(begun, {each: offset for each, (offset, _) in nexts.items()}, cluster)
         ids = {topic: topic_id for (topic, _), (_, topic_id) in nexts.items()}
         of_rows = {name: replace(found.topics[name], topic_id=topic_id) for name, topic_id in ids.items()}
         check_topics(replace(found, topics=MappingProxyType(of_rows)), cluster)

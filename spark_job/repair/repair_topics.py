@@ -15,7 +15,7 @@ from spark_job.repair.settler import Settler
 from spark_job.repair.topic_source import Offsets, RepairTopicSource
 from spark_job.repair.topic_whole import WholePartitions
 from spark_job.repair.work import Work
-from spark_job.topic_wiring import brokers_of, topic_reader, topic_settings, topic_table
+from spark_job.topic_wiring import TopicLogins, brokers_of, given_reader, topic_reader, topic_settings, topic_table
 from spark_job.wiring import TableParts, new_id, read_settings
 
 FETCHED_AHEAD_BYTES = 32 << 20
@@ -28,7 +28,8 @@ def topic_repair_of(
     if Kafka's client is not installed."""
     source, identity = parts.source, parts.identity
     common: dict[str, Any] = {"clock": time.time, "new_id": new_id, "log": parts.log}
-    table, settings = topic_table(parts), topic_settings(source, options)
+    table, settings, logins = topic_table(parts), topic_settings(source, options), TopicLogins(source, options)
+    reader = topic_reader(parts, table, read_settings(source), logins)
     settler = Settler(identity, work, state=parts.state, **common)
     common |= {"table": table, "watch": parts.watch}
     kind = RepairTopicSource(
@@ -37,10 +38,10 @@ def topic_repair_of(
         work=work,
         settler=settler,
         brokers=brokers_of(source, options),
-        reader=topic_reader(parts, table, read_settings(source), options),
-        replacing_reader=replace(topic_reader(parts, table, read_settings(source), options), replacing=True),
+        reader=reader,
+        replacing_reader=replace(reader, replacing=True),
         whole=whole,
-        given_reader=topic_reader(parts, table, given_settings(source), options),
+        given_reader=given_reader(parts, table, given_settings(source), logins),
         offsets=_offsets(options),
         state=parts.state,
         **common,
@@ -57,9 +58,10 @@ def whole_partitions(parts: TableParts, options: KafkaOptions, matches: Callable
 
 def _offsets(options: KafkaOptions) -> Offsets:
     def read(ranges: Mapping[Partition, tuple[int, int]]) -> Iterator[tuple[Partition, Sequence[int]]]:
+        from blizzard.kafka.login import Login
         from blizzard.kafka.range_consumer import RangeConsumer
 
-        consumer = RangeConsumer(ranges, options.client_settings(), options.isolation, FETCHED_AHEAD_BYTES)
+        consumer = RangeConsumer(ranges, Login(options).settings(), options.isolation, FETCHED_AHEAD_BYTES)
         for partition, messages in consumer.messages():
             yield partition, [message.offset() for message in messages]
 

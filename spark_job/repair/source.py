@@ -8,7 +8,8 @@ from typing import Any
 from blizzard.state.batch import PlannedFile, unmoved_plan
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Repair
-from spark_job.loop.files.source import FileBatch, FilePlan, FileSource
+from spark_job.loop.files.source import FilePlan, FileSource
+from spark_job.loop.read_batch import ReadBatch
 from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt
 from spark_job.repair.judge import Chosen, Judge
@@ -43,7 +44,7 @@ class RepairPlan(FilePlan):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairBatch(FileBatch):
+class RepairBatch(ReadBatch):
     """Of `results`, one for each chosen item, the commit makes true what they say. `taken`: the outcomes that the
     receipt has."""
 
@@ -105,7 +106,7 @@ class RepairSource(FileSource):
         rows.discard()
         super()._abandon(rows)
 
-    def _batch_of(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+    def _batch_of(self, plan: FilePlan, rows: FileRows) -> ReadBatch | None:
         assert isinstance(plan, RepairPlan)
         return self._records_batch(plan, rows) if plan.is_of_records else self._whole_batch(plan, rows)
 
@@ -149,7 +150,7 @@ class RepairSource(FileSource):
 
     # -- the commit
 
-    def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
+    def record(self, plan: FilePlan, batch: ReadBatch | None) -> Receipt:
         if not isinstance(plan, RepairPlan) or not isinstance(batch, RepairBatch):
             return super().record(plan, batch)
         if not plan.is_of_records and any(outcome.dead_records for outcome in batch.taken):

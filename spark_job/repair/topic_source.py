@@ -12,8 +12,9 @@ from blizzard.state.receipts import ReceiptLine, Repair
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 from blizzard.state.watermark import no_folder
+from spark_job.loop.read_batch import ReadBatch
 from spark_job.loop.topics.recovery import recover
-from spark_job.loop.topics.source import RangeBatch, RangePlan, TopicSource
+from spark_job.loop.topics.source import RangePlan, TopicSource
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FileRows, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered
@@ -45,7 +46,7 @@ class RepairRanges(RangePlan):
 
 
 @dataclass(frozen=True, slots=True)
-class RepairedMessages(RangeBatch):
+class RepairedMessages(ReadBatch):
     """Of `results`, one for each chosen item, the commit makes true what they say."""
 
     results: Sequence[Result] = ()
@@ -132,7 +133,7 @@ class RepairTopicSource(TopicSource):
     def _check(self, plan: RangePlan, rows: FileRows) -> None:
         super()._check(replace(plan, ranges=_last_of_each(plan.ranges)), rows)
 
-    def read(self, plan: RangePlan) -> RangeBatch | None:
+    def read(self, plan: RangePlan) -> ReadBatch | None:
         try:
             batch = super().read(plan)
         except RetryableError:
@@ -220,10 +221,10 @@ class RepairTopicSource(TopicSource):
 
     # -- the commit
 
-    def settle(self, plan: RangePlan, batch: RangeBatch | None) -> TopicCheckpoint:
+    def settle(self, plan: RangePlan, batch: ReadBatch | None) -> TopicCheckpoint:
         return replace(plan.base, moved=MappingProxyType({}))
 
-    def record(self, plan: RangePlan, batch: RangeBatch | None) -> Receipt:
+    def record(self, plan: RangePlan, batch: ReadBatch | None) -> Receipt:
         if not isinstance(plan, RepairRanges) or not isinstance(batch, RepairedMessages):
             return super().record(plan, batch)
         self._waiting = plan, batch

@@ -10,6 +10,7 @@ from spark_job.ports.table import NO_TXNS, Txns
 from spark_job.table.columns import column_conflicts, missing_columns, nullable_schema, with_stats_of
 from spark_job.table.engine import TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription, why_spark_must_write
+from spark_job.table.further_txns import add_further_txns
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.staging import Staging
 from spark_job.table.table_source import TableSource
@@ -43,10 +44,10 @@ class TableCommits:
         self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS
     ) -> None:
         if further_txns:
-            self._refuse_rewriting(rows)
+            self._refuse_without_transactions()
         if rows is not None and rows.layout.folder and rows.data_files:
             self._prepare()  # another source may have made the table since the batch was planned, with its own columns
-            self.rewrite(rows, sequence, user_metadata)
+            self.rewrite(rows, sequence, user_metadata, further_txns=further_txns)
             self._staging.remove(rows.data_files)
         elif self._transactions_are_supported():
             self._commit_by_transaction(rows, sequence, user_metadata, further_txns)
@@ -57,15 +58,15 @@ class TableCommits:
         self.rewrite(rows, sequence, user_metadata, replaced=paths)
         self._staging.remove(rows.data_files)
 
-    def _refuse_rewriting(self, rows: WrittenFiles | None) -> None:
-        """The engine's own writer commits one Txn."""
-        staged = rows is not None and rows.layout.folder and rows.data_files
-        if staged or not self._transactions_are_supported():
+    def _refuse_without_transactions(self) -> None:
+        """A writer that is no transaction commits one Txn."""
+        with self._engine.translating(f"beginning a commit to table {self._uri}"):
+            missing = self._engine.why_no_transactions()
+        if missing is not None:
             raise PermanentError(
-                f"table {self._uri} takes only rows that Spark's own writer has written, whose commits have one Txn. "
-                f"Source {self._source.source_id} reads topics and commits one for each partition. Nothing was "
-                "committed. Let it feed a table without the property or feature that the log names "
-                "(rows_written_twice)."
+                f"{missing}. Source {self._source.source_id} reads topics, and its commits need a Txn for each "
+                f"partition: expected a build of Delta that commits them to table {self._uri}. Nothing was committed. "
+                "Use the jars that `blizzard setup` downloads."
             )
 
     def _transactions_are_supported(self) -> bool:
@@ -96,8 +97,7 @@ class TableCommits:
                 self._check_layout(transaction.description(), rows)
             self._refuse_committed(transaction, sequence)
             if further_txns:
-                self._refuse_older(transaction, further_txns)
-                transaction.add_txns(further_txns)
+                add_further_txns(transaction, further_txns)
         transaction.commit(files, app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
 
     def _refuse_committed(self, transaction: Transaction, sequence: int) -> None:
@@ -109,16 +109,6 @@ class TableCommits:
                 f"the table has sequence {committed} of source {self._source.source_id}; expected one below "
                 f"{sequence}, the sequence of this commit"
             )
-
-    def _refuse_older(self, transaction: Transaction, txns: Txns) -> None:
-        """Raises LostRace if the table has one of these Txns already, in this version or a later one."""
-        for app_id, version in txns.items():
-            committed = transaction.txn_version(app_id)
-            if committed is not None and committed >= version:
-                raise LostRace(
-                    f"the table has version {committed} of Txn {app_id!r}; expected one below {version}, as this "
-                    "commit has it"
-                )
 
     def _check_layout(self, table: TableDescription, rows: WrittenFiles) -> None:
         """Raises RetryableError if the table no longer accepts the files as they were written. Statistics of other
@@ -141,7 +131,13 @@ class TableCommits:
     # -- staged rows, by the engine's own writer
 
     def rewrite(
-        self, rows: WrittenFiles | None, sequence: int, user_metadata: str, *, replaced: Sequence[str] | None = None
+        self,
+        rows: WrittenFiles | None,
+        sequence: int,
+        user_metadata: str,
+        *,
+        replaced: Sequence[str] | None = None,
+        further_txns: Txns = NO_TXNS,
     ) -> None:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             new_table = None if self._table_exists() else self._preparation.new_table()
@@ -149,5 +145,11 @@ class TableCommits:
             schema = nullable_schema(self._preparation.row_columns(record))
         staged = () if rows is None else rows.data_files
         self._engine.rewrite(
-            staged, schema, sequence=sequence, user_metadata=user_metadata, replaced=replaced, new_table=new_table
+            staged,
+            schema,
+            sequence=sequence,
+            user_metadata=user_metadata,
+            replaced=replaced,
+            new_table=new_table,
+            further_txns=further_txns,
         )

@@ -9,7 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
-from spark_job.ports.table import FileVersion, Txn
+from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.configured_changes import Widening
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
@@ -122,10 +122,12 @@ class TableEngine(Protocol):
         user_metadata: str,
         replaced: Sequence[str] | None = None,
         new_table: NewTable | None = None,
+        further_txns: Txns = NO_TXNS,
     ) -> None:
         """Write the rows of staged files into the table with the engine's own writer, as one commit of the source's
         Txn. `schema`: of the rows; `replaced`: paths of the source whose rows are removed; `new_table`: if it has to be
-        made. Errors as for `Transaction.commit`. A Txn version that the table already has may be skipped silently."""
+        made; `further_txns`: those that the commit has as well, if it replaces nothing. Errors as for
+        `Transaction.commit`. A Txn version that the table already has may be skipped silently."""
         ...
 
     def txn_version(self, app_id: str) -> int | None:

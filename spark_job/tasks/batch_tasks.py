@@ -51,11 +51,12 @@ class Task:
             return settings.open_format(schema)
         from spark_job.formats.messages.registry import open_message_format  # few jobs read topics
 
-        return open_message_format(settings.format, schema, settings.limits, settings.options, settings.rules)
+        options = {**settings.options, **self.topics.options}
+        return open_message_format(settings.format, schema, settings.limits, options, settings.rules)
 
     def staged(self, folder: str) -> "Task":
         """For rows of which Spark still has to evaluate expressions."""
-        return replace(self, destination=self.destination.staged(folder))
+        return replace(self, destination=self.destination.staged(folder, letters=self.topics is not None))
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -42,7 +42,8 @@ class Destination:
         return StructType.fromJson(json.loads(self.schema))
 
     def row_type(self) -> StructType:
-        """All columns of a row: the record's, the partition columns from the path, the derived ones, and `_source`."""
+        """All columns of a row: the record's, the partition columns from the path, the derived ones, and `_source`. Of
+        one that is staged with letters also LETTER."""
         partitions = [StructField(f.name, from_arrow_type(f.type)) for f in self.provenance.fields[:-1]]
         derived = self.layout.rules.derived_fields()
         record = [StructField(f.name, nullable_type(f.dataType)) for f in self.record_type().fields]
@@ -53,9 +54,10 @@ class Destination:
         *row, _ = self.row_type().fields
         return pa.schema([*(pa.field(f.name, to_arrow_type(f.dataType)) for f in row), self.provenance.fields[-1]])
 
-    def staged(self, folder: str) -> "Destination":
-        """Where tasks put rows of which Spark still has to evaluate expressions."""
-        return replace(self, layout=self.layout.staged(folder))
+    def staged(self, folder: str, *, letters: bool = False) -> "Destination":
+        """Where tasks put rows of which Spark still has to evaluate expressions. `letters`: as `Provenance` has it."""
+        provenance = replace(self.provenance, letters=letters)
+        return replace(self, layout=self.layout.staged(folder), provenance=provenance)
 
     def writer_factory(
         self, s3: S3Settings, buffer_bytes: int, new_name: Callable[[], str], clock: Clock

@@ -15,6 +15,9 @@ from spark_job.table.columns import source_column
 SOURCE_TYPE = to_arrow_type(source_column(members=False).dataType)
 SOURCE_TYPE_WITH_MEMBER = to_arrow_type(source_column(members=True).dataType)
 
+LETTER = "_blizzard_letter"
+_LETTER_TYPE = pa.struct([("about", pa.string()), ("line", pa.string()), ("undecodable", pa.binary())])
+
 _PARTITION_TYPES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "date": pa.date32(),
@@ -37,6 +40,10 @@ class RecordPlaces(Protocol):
     def modified_micros_of(self, number: int) -> int: ...
 
     def about(self, number: int) -> str | None: ...
+
+    def text(self, number: int) -> bytes:
+        """The record as it was read."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +82,24 @@ class RecordRange:
 @dataclass(frozen=True)
 class Provenance:
     """What all rows of one commit of a source share. `partition_columns`: name to type. `members`: whether `_source`
-    has the field `member`."""
+    has the field `member`. `letters`: whether staged rows of messages have the column LETTER, what a dead letter would
+    say of them: nobody can read a message again later, as a file."""
 
     source_id: str
     sequence: int
     partition_columns: Mapping[str, str]
     members: bool = False
+    letters: bool = False
 
     @cached_property
     def fields(self) -> list[pa.Field]:
         """The fields of `columns`, in order."""
-        partitions = [pa.field(name, _PARTITION_TYPES[kind]) for name, kind in self.partition_columns.items()]
-        return [*partitions, pa.field("_source", self._source_type)]
+        letter = [pa.field(LETTER, _LETTER_TYPE)] if self.letters else []
+        return [*self.partition_fields, *letter, pa.field("_source", self._source_type)]
+
+    @property
+    def partition_fields(self) -> list[pa.Field]:
+        return [pa.field(name, _PARTITION_TYPES[kind]) for name, kind in self.partition_columns.items()]
 
     @property
     def _source_type(self) -> pa.DataType:
@@ -102,7 +115,9 @@ class Provenance:
         if positions is not None:
             chosen = pa.array(positions, pa.int64())
             indexes, rows, times = indexes.take(chosen), rows.take(chosen), times.take(chosen)
-        return self._assembled(ranges, indexes, rows, times)
+        *partitions, source = self._assembled(ranges, indexes, rows, times)
+        letters = [_letters(ranges, positions)] if self.letters else []
+        return [*partitions, *letters, source]
 
     def _assembled(
         self, ranges: Sequence[RecordRange], indexes: pa.Array, rows: pa.Array, times: pa.Array
@@ -119,7 +134,7 @@ class Provenance:
         ]
         partitions = [
             pa.array([one.partitions[index] for one in ranges], pa.string()).cast(field.type).take(indexes)
-            for index, field in enumerate(self.fields[:-1])
+            for index, field in enumerate(self.partition_fields)
         ]
         return [*partitions, pa.StructArray.from_arrays(source, names=self._source_type.names)]
 
@@ -137,6 +152,27 @@ class Provenance:
         starts = accumulate((one.count for one in ranges[:-1]), initial=0)
         shifts = pa.array([one.first_record - start for one, start in zip(ranges, starts, strict=True)], pa.int64())
         return pc.add(pa.arange(0, len(indexes)), shifts.take(indexes))
+
+
+def letter_column(about: pa.Array, line: pa.Array, undecodable: pa.Array) -> pa.Array:
+    """`line`: the record as text, or else `undecodable` has its bytes."""
+    return pa.StructArray.from_arrays([about, line, undecodable], fields=[*_LETTER_TYPE])
+
+
+def _letters(ranges: Sequence[RecordRange], positions: Sequence[int] | None) -> pa.Array:
+    places = [(one.each, number) for one in ranges if one.each is not None for number in one.each.numbers]
+    chosen = places if positions is None else [places[at] for at in positions]
+    texts = [_decoded(each.text(number)) for each, number in chosen]
+    about = pa.array([each.about(number) for each, number in chosen], pa.string())
+    lines, others = ([text if isinstance(text, kind) else None for text in texts] for kind in (str, bytes))
+    return letter_column(about, pa.array(lines, pa.string()), pa.array(others, pa.binary()))
+
+
+def _decoded(text: bytes) -> str | bytes:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return text
 
 
 def _encoded(values: Sequence[str], indexes: pa.Array) -> pa.Array:

@@ -62,7 +62,7 @@ class BatchReader:
         dead_letters: DeadLetters,
         clock: Callable[[], float],
         log: Log,
-        topics: TopicSettings | None = None,
+        topics: Callable[[], TopicSettings] | None = None,
         in_memory_bytes: int = IN_MEMORY_BYTES,
     ) -> None:
         self._engine = engine
@@ -163,7 +163,8 @@ class BatchReader:
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)
         deferred_folder = self._staging.deferred_folder
         destination = Destination(self._table_uri, layout, deferred_folder, record_type.json(), provenance)
-        return Task(self._uri, self._s3, self._settings, destination, self._topics)
+        topics = None if self._topics is None else self._topics()
+        return Task(self._uri, self._s3, self._settings, destination, topics)
 
     def _log_layout_reason(self) -> None:
         """Logs once per reason that the rows have to be written twice."""

@@ -19,6 +19,7 @@ from blizzard.config.published import read_published
 from blizzard.dispatch.backlog import read_backlog
 from blizzard.dispatch.decide import examined_positions
 from blizzard.dispatch.run_records import RunLog
+from blizzard.dispatch.topic_backlog import RunTimes
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
@@ -183,7 +184,7 @@ class StackWorld:
         text = self.stack.client("s3").get_object(Bucket="artifacts", Key=config)["Body"].read().decode()
         latest = RunLog(self.lake, "events", new_id=str).latest()
         pipeline = read_published(text, config).pipelines["events"]
-        return read_backlog(self.lake, pipeline, examined_positions(latest)).needs_run
+        return read_backlog(self.lake, pipeline, examined_positions(latest), RunTimes(time.time())).needs_run
 
     def wait_for_pending(self, files: int) -> None:
         """Wait until at least `files` files are pending."""

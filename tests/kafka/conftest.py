@@ -1,5 +1,6 @@
 """A lake for each test that wants one."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
+from tests.kafka.msk.cluster import allow, start_cluster
 from tests.kafka.topic_lake import NewLake, TopicLake
+from tests.kafka.topics import create_topic
 
 
 @pytest.fixture
@@ -22,3 +25,21 @@ def new_lake(tmp_path: Path, kafka: KafkaCluster, new_topic: NewTopic) -> Iterat
     yield make
     for lake in made:
         lake.close()
+
+
+@pytest.fixture(scope="session")
+def msk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A running broker that logs clients in as Amazon MSK does. Tests share it: they neither stop nor kill it."""
+    with start_cluster(tmp_path_factory.mktemp("msk"), reader_password="first-password") as cluster:
+        allow(cluster)
+        yield cluster
+
+
+@pytest.fixture
+def msk_lake(tmp_path: Path, msk: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[TopicLake]:
+    """With a topic of two partitions of its own, on the broker that logs in as Amazon MSK does."""
+    topic = re.sub(r"[^\w.-]", "-", request.node.name)[:150]
+    create_topic(msk.client_settings(), topic, 2)
+    lake = TopicLake(tmp_path, msk, topic)
+    yield lake
+    lake.close()

@@ -9,7 +9,7 @@ import pytest
 from blizzard.errors import PermanentError
 from tests.kafka.topic_lake import NewLake
 from tests.kafka.topics import Message
-from tests.unit.schema_registry import Answer, Registry, encoded, framed, record_of
+from tests.unit.schema_registry import Answer, Registry, encoded, framed, record_of, refers_to
 
 OLD = record_of({"id": "long", "name": "string"}, "click")
 NEW = record_of({"id": "long", "page": ["null", "string"], "name": "string"}, "click")
@@ -110,3 +110,38 @@ def test_a_record_that_a_constraint_refuses_is_a_letter_with_its_payload(new_lak
     assert letter["row"] == 1
     assert "small" in letter["error"]
     assert base64.b64decode(letter["raw_base64"]) == payloads[1]
+
+
+def test_a_schema_that_refers_to_others(new_lake: NewLake, registry: Registry) -> None:
+    """A subject that is gone refuses its messages; one that the registry cannot give now is asked for again."""
+    address = record_of({"city": "string"}, "Address", namespace="com.acme")
+    customer = record_of({"name": "string", "home": "Address"}, "Customer", namespace="com.acme")
+    order = record_of({"id": "long", "buyer": "com.acme.Customer", "to": "com.acme.Address"}, "Order")
+    buyer = {**customer, "fields": [customer["fields"][0], {"name": "home", "type": address}]}
+    whole = record_of({"id": "long", "buyer": buyer, "to": "com.acme.Address"}, "Order")
+    of_address = registry.add_version("address", address)
+    of_customer = registry.add_version("customer", customer, references=refers_to(of_address))
+    good = registry.add(order, references=refers_to(of_customer, of_address))
+    bad = registry.add(order, references=refers_to(of_customer, ("address", 7)))
+    value = {"id": 1, "buyer": {"name": "n", "home": {"city": "Rome"}}, "to": {"city": "Paris"}}
+    failed = list[str]()
+
+    def fail_once() -> Answer | None:
+        if not registry.asked[-1].startswith("/subjects/address"):
+            return None
+        failed.append(registry.asked[-1])
+        registry.answer = None
+        return 503, b"{}"
+
+    registry.answer = fail_once
+    lake = new_lake()
+    lake.produce(framed(good, whole, value), Message(framed(bad, whole, value), b"k"), framed(good, whole, value))
+    columns = "id BIGINT, buyer STRUCT<name: STRING, home: STRUCT<city: STRING>>, to STRUCT<city: STRING>"
+    lake.run(source(registry).replace(COLUMNS, f"'{columns}'"))
+    assert failed
+    found = [{name: row[name] for name in value} | {"row": row["_source"]["row"]} for row in lake.rows()]
+    assert found == [{**value, "row": 0}, {**value, "row": 2}]
+    [letter] = lake.letters()
+    assert (letter["row"], letter["key"]) == (1, "k")
+    said = "it refers to version 7 of subject 'address': the registry has no such version of the subject"
+    assert f"schema {bad} of the registry: {said}" in letter["error"]

@@ -48,6 +48,32 @@ def test_every_message_of_a_healthy_source_is_accounted_for(new_lake: NewLake, c
     assert again["digest"] == found["digest"]
 
 
+def test_letters_of_an_attempt_that_died_are_not_shown_and_counted_once_more(new_lake: NewLake, capsys: Capsys) -> None:
+    """Both of a message that is no record, and of messages that were gone before they were read."""
+    lake, kafka = new_lake(), "on_lost_offsets: continue"
+    lake.produce(b'{"id": 0}')
+    lake.run(NDJSON, kafka)
+    lake.produce(*[b"gone"] * 4, b"broken", b'{"id": 1}')
+    forget_before(lake, 5)
+
+    def die(event: str) -> None:
+        if event == "batch_read":
+            raise KeyboardInterrupt
+
+    lake.on_event = die
+    with pytest.raises(KeyboardInterrupt):
+        lake.run(NDJSON, kafka)
+    lake.on_event = lambda event: None
+    lake.run(NDJSON, kafka)
+    assert len([*lake.table.glob("_blizzard/*/dead_letters/*/records-*.ndjson")]) == 4
+    found = audit(lake, capsys, NDJSON, kafka)
+    assert counts(found) == {"objects": 2, "committed": 1, "dead_lettered": 1, "lost": 4}
+    assert main(["letters", "--json", "--details", str(lake.table.parent / "pipelines.yaml")]) == 0
+    [letters] = json.loads(capsys.readouterr().out)
+    assert (letters["files"], letters["records"]) == (1, 2)
+    assert [letter["row"] for letter in letters["letters"]] == [1, 5]
+
+
 def test_before_the_first_run_everything_is_pending(new_lake: NewLake, capsys: Capsys) -> None:
     lake = new_lake(partitions=2)
     lake.produce(b"a", b"b")

@@ -8,16 +8,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from blizzard.errors import PermanentError, RecoveryError
+from tests.kafka import topics
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import WAIT_SECS, Message, create_topic, delete_topic, leaders, until
 
 
 def forget_before(lake: TopicLake, offset: int, partition: int = 0) -> None:
-    """As retention does it."""
-    admin = AdminClient(lake.settings)
-    futures = admin.delete_records([TopicPartition(lake.topic, partition, offset)])
-    for future in futures.values():
-        future.result(WAIT_SECS)
+    topics.forget_before(lake.settings, lake.topic, partition, offset)
 
 
 def add_partitions(lake: TopicLake, total: int) -> None:

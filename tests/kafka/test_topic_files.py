@@ -86,7 +86,7 @@ def test_a_partition_that_there_is_not_is_nowhere(new_lake: NewLake, capsys: Cap
     assert (nowhere["path"], nowhere["state"]) == (f"{lake.topic}/2", "absent")
 
 
-def test_before_the_first_run_everything_waits(new_lake: NewLake, capsys: Capsys) -> None:
+def test_before_the_first_run_all_is_pending_and_nothing_is_made(new_lake: NewLake, capsys: Capsys) -> None:
     lake = new_lake()
     lake.produce(b"a", b"b")
     assert ranges(files(lake, capsys)) == [(f"{lake.topic}/0", 0, 2, "pending")]

@@ -12,6 +12,7 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from infra.local.kafka.cluster import KafkaCluster
+from spark_job.engines.auto import AutoEngine
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.tasks.engine import Engine
@@ -36,6 +37,8 @@ class TopicLake:
         self._engines: list[LocalEngine] = []
         self.spark: Callable[[], Any] | None = None
         """A session; None: jobs have the local engine."""
+        self.auto = False
+        """With a session: jobs have the local engine, and Spark for what needs it."""
 
     def produce(self, *payloads: Any) -> list[Place]:
         return produce(self.settings, self.topic, payloads)
@@ -62,13 +65,15 @@ class TopicLake:
 
     def job(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> SourceJob:
         (found,) = parse_config(self.configuration(source, kafka, pipeline), {}, folder="/").sources()
-        engine: Engine
-        if self.spark is None:
-            self._engines.append(engine := LocalEngine(S3Settings(), dict, self._note, cores=2))
-        else:
-            engine = SparkEngine(self.spark)
         assert found[1].kafka is not None
-        return topic_job(*found, found[1].kafka, engine=engine, s3=S3Settings(), log=self._note)
+        return topic_job(*found, found[1].kafka, engine=self._engine(), s3=S3Settings(), log=self._note)
+
+    def _engine(self) -> Engine:
+        spark = self.spark
+        if spark is not None and not self.auto:
+            return SparkEngine(spark)
+        self._engines.append(local := LocalEngine(S3Settings(), dict, self._note, cores=2))
+        return local if spark is None else AutoEngine(local, lambda: SparkEngine(spark), self._note)
 
     def run(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> None:
         """A new process's worth: nothing is known but what is stored."""

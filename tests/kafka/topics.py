@@ -47,6 +47,13 @@ def delete_topic(settings: Mapping[str, Any], topic: str) -> None:
     until(lambda: topic not in client.list_topics(timeout=WAIT_SECS).topics, f"the end of {topic}")
 
 
+def forget_before(settings: Mapping[str, Any], topic: str, partition: int, offset: int) -> None:
+    """Takes the messages before this offset, as retention does it."""
+    client = AdminClient(dict(settings))
+    for future in client.delete_records([TopicPartition(topic, partition, offset)]).values():
+        future.result(WAIT_SECS)
+
+
 def leaders(settings: Mapping[str, Any], topic: str) -> dict[int, int]:
     """The broker that leads each partition. Partitions without a leader are left out."""
     found = AdminClient(dict(settings)).list_topics(topic, timeout=WAIT_SECS).topics[topic]

@@ -161,7 +161,7 @@ def test_the_command_starts_spark_for_it(lake: TopicLake, capsys: Capsys) -> Non
 
 
 @pytest.mark.parametrize("step", ["replay_planned", "batch_read", "messages_committed"])
-def test_it_may_be_killed_at_every_step_and_repeated(lake: TopicLake, capsys: Capsys, step: str) -> None:
+def test_a_replace_may_be_killed_at_every_step_and_repeated(lake: TopicLake, capsys: Capsys, step: str) -> None:
     with_rows(lake)
 
     def dies(event: str) -> None:

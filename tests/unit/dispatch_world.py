@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from blizzard.config.published import PublishedPipeline, PublishedSource
+from blizzard.config.published import PublishedPipeline, PublishedSource, PublishedTopics
 from blizzard.dispatch import backlog
 from blizzard.dispatch.decide import FailurePolicy
 from blizzard.dispatch.dispatcher import Dispatcher, DispatchResult, Logs
@@ -208,6 +208,7 @@ class World:
     """One pipeline. `consume` changes the storage as a job does, as far as a dispatcher can see."""
 
     sources: tuple[PublishedSource, ...] = (published_source(),)
+    topics: tuple[PublishedTopics, ...] = ()
     clock: Clock = field(default_factory=Clock)
     service: FakeService = field(default_factory=FakeService)
     events: list[tuple[str, dict[str, object]]] = field(default_factory=list)
@@ -231,7 +232,7 @@ class World:
         """By a new dispatcher, as in another container."""
         steps = steps or Steps()
         dispatcher = Dispatcher(
-            PublishedPipeline(PIPELINE, "memory://store/", 0.0, self.sources),
+            PublishedPipeline(PIPELINE, "memory://store/", 0.0, self.sources, self.topics),
             store=SteppedStore(self.store, steps),
             service=SteppedService(self.service, steps),
             policy=POLICY,

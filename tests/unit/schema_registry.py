@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import unquote
 
 import fastavro
 
@@ -33,7 +34,8 @@ def framed(schema_id: int, schema: Any, record: Any) -> bytes:
 
 
 class Registry:
-    """Schemas that are added get the ids 1, 2 and so on. `answer`, if it is set, answers instead. `certificate`: a file
+    """Schemas that are added get the ids 1, 2 and so on. `answer`, if it is set, answers instead, unless its
+    answer is None. `certificate`: a file
     with it and its key, for TLS."""
 
     def __init__(
@@ -41,8 +43,9 @@ class Registry:
     ) -> None:
         self.asked: list[str] = []
         """The paths, in their order."""
-        self.answer: Callable[[], Answer] | None = None
+        self.answer: Callable[[], Answer | None] | None = None
         self._documents: dict[int, dict[str, Any]] = {}
+        self._versions: dict[str, list[dict[str, Any]]] = {}
         self._login = login
         schema_registry._cached.clear()  # of another registry, which had the same port
         self._server = ThreadingHTTPServer((host, 0), _handler(self))
@@ -62,16 +65,34 @@ class Registry:
         self._documents[len(self._documents) + 1] = {"schema": json.dumps(schema), **more}
         return len(self._documents)
 
+    def add_version(self, subject: str, schema: Any, **more: Any) -> tuple[str, int]:
+        """Subject and version, from 1 on. `more`: as for `add`."""
+        versions = self._versions.setdefault(subject, [])
+        schema_id = self.add(schema, **more)
+        versions.append(
+            {"subject": subject, "version": len(versions) + 1, "id": schema_id, **self._documents[schema_id]}
+        )
+        return subject, len(versions)
+
+    def rewrite(self, subject: str, text: str) -> None:
+        """The newest version of a subject gets another text, which may be no schema."""
+        self._versions[subject][-1]["schema"] = text
+
     def answered(self, path: str, login: str | None) -> Answer:
         self.asked.append(path)
-        if self.answer is not None:
-            return self.answer()
+        if self.answer is not None and (answer := self.answer()) is not None:
+            return answer
         if self._login is not None and login != f"Basic {base64.b64encode(':'.join(self._login).encode()).decode()}":
             return 401, json.dumps({"error_code": 40101, "message": "Unauthorized"}).encode()
-        found = self._documents.get(int(path.rpartition("/schemas/ids/")[2]))
-        if found is None:
-            return 404, json.dumps({"error_code": 40403, "message": "Schema not found"}).encode()
-        return 200, json.dumps(found).encode()
+        if path.startswith("/subjects/"):
+            return self._version(*map(unquote, path.removeprefix("/subjects/").split("/versions/")))
+        return _found(self._documents.get(int(path.removeprefix("/schemas/ids/"))), 40403)
+
+    def _version(self, subject: str, version: str) -> Answer:
+        versions = self._versions.get(subject)
+        return (
+            _found(None, 40401) if versions is None else _found(dict(enumerate(versions, 1)).get(int(version)), 40402)
+        )
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -85,6 +106,17 @@ class Registry:
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
+
+
+def refers_to(*versions: tuple[str, int]) -> list[dict[str, Any]]:
+    """As a registry has `references`."""
+    return [{"name": subject, "subject": subject, "version": version} for subject, version in versions]
+
+
+def _found(document: dict[str, Any] | None, error_code: int) -> Answer:
+    if document is None:
+        return 404, json.dumps({"error_code": error_code, "message": "not found"}).encode()
+    return 200, json.dumps(document).encode()
 
 
 def _handler(registry: Registry) -> type[BaseHTTPRequestHandler]:

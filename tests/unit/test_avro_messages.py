@@ -39,7 +39,7 @@ def block(*payloads: bytes | None, first: int = 0) -> MessageBlock:
 def opened(
     ddl: str, given: Any = None, registry: Registry | None = None, limits: Limits | None = None, **rules: Any
 ) -> MessageFormat:
-    asked = {"url": registry.url, "username": None, "password": None, "ca_location": None} if registry else None
+    asked = {"url": registry.url, "username": None, "password": None, "ca_pem": None} if registry else None
     options = {"schema": None if given is None else json.dumps(given), "registry": asked}
     return open_message_format(
         "avro", columns_of(ddl), limits or Limits(), options, SchemaRules(**rules) if rules else NO_RULES
@@ -202,7 +202,11 @@ def test_what_is_no_record_is_refused_beside_the_others(registry: Registry, payl
         (record_of({"id": "string"}), {}, "id: "),
         (record_of({"other": "long"}), {}, "it has none of the schema's columns"),
         ({"type": "object"}, {"schemaType": "JSON"}, "it is a schema of the type 'JSON'"),
-        (ID, {"references": [{"name": "x", "subject": "x", "version": 1}]}, "refers to other schemas"),
+        (
+            ID,
+            {"references": [{"name": "x", "subject": "x", "version": 1}]},
+            "it refers to version 1 of subject 'x': the registry has no such subject",
+        ),
     ],
 )
 def test_a_schema_that_columns_cannot_be_read_by_refuses_its_messages(

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from benchmarks.contenders import Work, arrow_read, contender, duckdb_loop
+from benchmarks.contenders import Work, arrow_read, contender
 from benchmarks.contenders.arrow_schema import schema_of
 from benchmarks.data import Dataset, dataset
 from benchmarks.format_data import EXTENSIONS, FORMATS, SIZES, format_dataset, specs_of
@@ -149,26 +149,19 @@ def test_the_worst_format_decides_and_loops_are_compared_with_the_local_engine()
 # --- Contenders ---
 
 
-def test_contenders_that_cannot_read_a_format_or_are_not_installed_are_left_out(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_contenders_that_cannot_read_a_format_are_left_out(tmp_path: Path) -> None:
     def who(form: str, size: str) -> set[str]:
         return {*formats.contenders_for(format_dataset(form, size, SCALE, cache=tmp_path))}
 
-    monkeypatch.setattr(duckdb_loop, "is_installed", lambda: True)
     everybody = {*formats.WHO}
     assert who("csv", "small") == who("json", "big") == everybody
     assert who("parquet", "big") == everybody | {"arrow_copy"}
     assert who("orc", "small") == everybody - {"duckdb_loop"}
     assert who("avro", "big") == {"blizzard", "blizzard_local", "arrow_loop"}
-    monkeypatch.setattr(duckdb_loop, "is_installed", lambda: False)
-    assert who("csv", "small") == everybody - {"duckdb_loop"}
 
 
-def test_the_report_says_what_was_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(duckdb_loop, "is_installed", lambda: False)
+def test_the_report_says_what_was_not_measured() -> None:
     notes = "\n".join(formats.notes({"csv-big": series(1, 1)}))
     for who in ("spark_reader", "streaming"):
         assert f"avro, {contender(who).TITLE}: not measured. Spark's reader of Avro is a jar" in notes
-    assert "`duckdb` is not installed" in notes
     assert "csv-big, " in notes

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from blizzard.cli import main, run
 from blizzard.environment import variables
+from blizzard.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("signals_as_before")
 
@@ -114,7 +116,8 @@ def test_the_job_gets_the_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     config.write_text(CONFIG)
     asked: list[tuple[list[str], bool]] = []
 
-    def record(command_line: list[str], *, as_json: bool) -> int:
+    def record(command_line: list[str], check: Callable[[], None], *, as_json: bool) -> int:
+        check()
         asked.append((command_line, as_json))
         return 3
 
@@ -140,7 +143,7 @@ def test_without_spark_no_jars_are_needed(tmp_path: Path, monkeypatch: pytest.Mo
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG)
     asked = list[list[str]]()
-    monkeypatch.setattr(run, "_run", lambda command_line, as_json: asked.append(command_line) or 0)
+    monkeypatch.setattr(run, "_run", lambda command, check, as_json: check() or asked.append(command) or 0)
     words = ["run", str(config), "--jars", str(tmp_path / "none")]
     assert main(words) == 0
     assert asked[0][-2:] == ["--engine", "configured"]
@@ -154,7 +157,7 @@ def test_only_the_chosen_pipelines_may_need_jars(tmp_path: Path, monkeypatch: py
     config = tmp_path / "pipelines.yaml"
     more = ", q: {engine: spark, table_uri: /tmp/u, sources: {a: {uri: /tmp/r, schema: id STRING}}}}"
     config.write_text(CONFIG.removesuffix("}") + more)
-    monkeypatch.setattr(run, "_run", lambda command_line, as_json: 0)
+    monkeypatch.setattr(run, "_run", lambda command, check, as_json: check() or 0)
     words = ["run", str(config), "--jars", str(tmp_path / "none")]
     assert main([*words, "--pipeline", "p"]) == 0
     assert main([*words, "--pipeline", "p", "--pipeline", "q"]) == 2
@@ -200,7 +203,7 @@ def test_a_cluster_takes_spark_and_its_settings_reach_the_job(tmp_path: Path, mo
     config = tmp_path / "pipelines.yaml"
     config.write_text(CONFIG)
     asked = list[list[str]]()
-    monkeypatch.setattr(run, "_run", lambda command_line, as_json: asked.append(command_line) or 0)
+    monkeypatch.setattr(run, "_run", lambda command, check, as_json: check() or asked.append(command) or 0)
     (tmp_path / "some.jar").touch()
     words = ["run", str(config), "--jars", str(tmp_path)]
     settings = ["--spark-conf", "spark.executor.cores=2", "--spark-conf", "spark.executor.memory=2g"]
@@ -231,3 +234,17 @@ def test_what_no_cluster_can_run_is_wrong_input(
     config.write_text(CONFIG)
     assert main(["run", str(config), *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_wrong_configuration_ends_the_job_that_was_started_meanwhile(tmp_path: Path) -> None:
+    """By itself it would go on for ten minutes; the test would run out of time."""
+    started = tmp_path / "started"
+    script = f"open({str(started)!r}, 'w').close(); import time; time.sleep(600)"
+
+    def check() -> None:
+        while not started.exists():
+            time.sleep(0.01)
+        raise ConfigError(["wrong"])
+
+    with pytest.raises(ConfigError, match="wrong"):
+        run._run([sys.executable, "-c", script], check, as_json=False)

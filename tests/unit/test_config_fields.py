@@ -116,7 +116,7 @@ def test_what_depends_on_an_inferred_schema_is_checked_as_far_as_that_goes() -> 
 @pytest.mark.parametrize(
     ("uri", "what"),
     [
-        ("''", "expected s3://bucket/prefix, file:///folder, or a path"),
+        ("''", "is missing; add it: The folder or prefix: s3://bucket/prefix/, file:///folder/ or a path"),
         ("' s3://landing'", "without surrounding blanks"),
         ('"s3://landing/a\\nb"', "control characters"),
         ("gs://landing/x", "found 'gs://landing/x'; expected s3://bucket/prefix"),

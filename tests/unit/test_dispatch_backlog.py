@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from blizzard.cli.source_status import SourceStatus, source_status
 from blizzard.config.published import PublishedPipeline
 from blizzard.dispatch.backlog import read_backlog
+from blizzard.dispatch.topic_backlog import RunTimes
 from blizzard.errors import BucketMissing
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Closing, Entry, FoundBy, Position, SettleMark, Sweep
@@ -25,6 +26,7 @@ from tests.unit.strategies import memory_store
 
 TEMPLATE = "date=%Y-%m-%d"
 NOW_TS = 1_000_000.0
+NO_RUN = RunTimes(NOW_TS)
 
 partitions = st.sampled_from(["", "date=2026-11-20", "date=2026-11-21", "other"])
 names = st.sampled_from(list("abcd"))
@@ -124,12 +126,12 @@ def test_the_backlog_is_what_the_next_batch_would_take(
     taken = late if on_overwrite is OnOverwrite.IGNORE else late | overwritten
 
     pipeline = PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,))
-    found = read_backlog(store, pipeline, {})
+    found = read_backlog(store, pipeline, {}, NO_RUN)
     assert (found.files, found.needs_run) == (len(taken), bool(taken))
     shown = status_of(store, rules)
     assert (shown.backlog_files, shown.backlog_bytes, shown.problem) == (len(taken), 10 * len(taken), None)
 
-    seen = read_backlog(store, pipeline, found.positions)
+    seen = read_backlog(store, pipeline, found.positions, NO_RUN)
     assert seen.needs_run == bool(late)
     assert seen.stuck == (("landing",) if late else ())
 
@@ -148,7 +150,7 @@ def test_a_file_in_progress_is_backlog_for_the_dispatcher_and_in_status(
     rules = BatchRules(
         TimeTemplate(TEMPLATE).folder_of, late_overlap_secs=source.late_overlap_secs, on_overwrite=on_overwrite
     )
-    found = read_backlog(store, PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,)), {})
+    found = read_backlog(store, PublishedPipeline(PIPELINE, "memory://store/", 0.0, (source,)), {}, NO_RUN)
     shown = status_of(store, rules)
     assert shown.backlog_files == found.files >= len(in_progress)
     assert shown.backlog_bytes == 10 * (found.files - len(in_progress))
@@ -179,6 +181,6 @@ class NoBucket(MemoryStore):
 
 def test_a_table_without_a_commit_has_no_backlog() -> None:
     backlog = read_backlog(
-        NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}
+        NoBucket(lambda: NOW_TS), PublishedPipeline(PIPELINE, "s3://lake/t", 0.0, (published_source(),)), {}, NO_RUN
     )
     assert (backlog.needs_run, backlog.files, backlog.positions["landing"].sequence) == (False, 0, -1)

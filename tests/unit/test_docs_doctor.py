@@ -5,7 +5,7 @@ import re
 from collections import Counter
 
 from blizzard.cli import COMMANDS
-from blizzard.doctor import configuration, leftovers, runs, state, storage, table
+from blizzard.doctor import configuration, leftovers, runs, state, storage, table, topics
 from blizzard.doctor.aws import checks as aws
 from blizzard.doctor.check import Result, ok
 from blizzard.doctor.report import AREAS, Report
@@ -24,12 +24,20 @@ IDS = [
             state.CHECKS,
             leftovers.SOURCE_CHECKS,
             runs.CHECKS,
+            topics.CHECKS,
         )
         for check in checks
     ),
     *aws.IDS,
 ]
-HEADINGS = {"configuration": "Configuration", "storage": "Storage", "table": "Tables", "state": "State", "aws": "AWS"}
+HEADINGS = {
+    "configuration": "Configuration",
+    "storage": "Storage",
+    "table": "Tables",
+    "state": "State",
+    "topics": "Topics",
+    "aws": "AWS",
+}
 
 
 def documented() -> Counter[str]:

@@ -1,6 +1,7 @@
 """The block `kafka` of a source."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from blizzard.cli.selection import selected, selected_of_files
 from blizzard.config.load import parse_config
 from blizzard.config.model import Source
 from blizzard.errors import ConfigError
-from infra.publish.stack_config import read_stack_config
 
 SERVERS = 'bootstrap_servers: "b1:9092, b2:9093"'
 LOGIN = "mechanism: SCRAM-SHA-512, username: u, password: secret-password"
@@ -138,16 +138,14 @@ def test_the_columns_of_an_envelope_are_fixed_but_for_the_payload(payload: str, 
     assert found.record_ddl.endswith(f"message_payload {expected}")
 
 
-def test_a_stack_refuses_topics_and_commands_about_files_name_them() -> None:
-    document = text(f"{SERVERS}, topics: [a]")
-    with pytest.raises(ConfigError, match="found topics, which a stack does not read"):
-        read_stack_config(document, {}, name="f.yaml", folder="/")
-    config = parse_config(document, {})
+def test_commands_about_files_name_sources_of_topics() -> None:
+    config = parse_config(text(f"{SERVERS}, topics: [a]"), {})
     assert [found.id for _, found in selected(config, None, None)] == ["p:s"]
     with pytest.raises(ConfigError, match="source p:s: it reads topics"):
         selected_of_files(config, None, None)
 
 
+CERTIFICATES = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n"
 RECORD = '{"type": "record", "name": "r", "fields": [{"name": "a", "type": "string"}]}'
 
 
@@ -158,7 +156,7 @@ def avro(block: str) -> str:
 
 
 def test_a_registry_has_its_login_in_what_tasks_get_and_nowhere_else() -> None:
-    login = "username: u, password: secret-password, ca_location: /ca.pem"
+    login = f"username: u, password: secret-password, ca_pem: {json.dumps(CERTIFICATES)}"
     found = source(f"{SERVERS}, topics: [a]", avro(f"registry: {{url: 'https://r:8081/', {login}}}"))
     assert found.format_options == {
         "schema": None,
@@ -166,7 +164,7 @@ def test_a_registry_has_its_login_in_what_tasks_get_and_nowhere_else() -> None:
             "url": "https://r:8081",
             "username": "u",
             "password": "secret-password",
-            "ca_location": "/ca.pem",
+            "ca_pem": CERTIFICATES,
         },
     }
     assert "secret-password" not in repr(found)
@@ -215,7 +213,10 @@ def test_the_text_of_a_schema_file_is_part_of_the_configuration(tmp_path: Path) 
         ("registry: {url: 'http://u:secret-password/x@r'}", "expected the address"),
         ("registry: {url: 'http://r', username: u}", "username and password go together"),
         ("registry: {url: 'http://r', password: secret-password}", "username and password go together"),
-        ("registry: {url: 'http://r', ca_location: /ca.pem}", "ca_location has no effect with http"),
+        (
+            f"registry: {{url: 'http://r', ca_pem: {json.dumps(CERTIFICATES)}}}",
+            "ca_location has no effect with http",
+        ),
         ("registri: {url: 'http://r'}", "avro.registri: unknown key"),
     ],
 )
@@ -255,3 +256,28 @@ def test_the_block_of_avro_is_for_messages_of_avro(document: str, expected: str)
         parse_config(document, {})
     [found] = refused.value.problems
     assert expected in found
+
+
+def test_certificates_of_authorities_are_read_with_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(CERTIFICATES)
+    for block in ("{protocol: SSL, ca_location: ca.pem}", f"{{protocol: SSL, ca_pem: {json.dumps(CERTIFICATES)}}}"):
+        document = text(f"{SERVERS}, topics: [a], security: {block}")
+        ((_, found),) = parse_config(document, {}, folder=str(tmp_path)).sources()
+        assert found.kafka is not None
+        settings = found.kafka.client_settings()
+        assert (settings["ssl.ca.pem"], settings["security.protocol"]) == (CERTIFICATES, "SSL")
+        assert "ca.pem" not in json.dumps(found.model_dump(mode="json"))
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ("ca_location: none.pem", "none.pem' cannot be read: No such file or directory; expected a file with text"),
+        ("ca_location: key.pem", "found '-----BEGIN PRIVATE KEY-----', expected certificates in PEM"),
+        ("ca_location: key.pem, ca_pem: x", "ca_location and ca_pem say the same in two ways; remove one"),
+    ],
+)
+def test_what_has_no_certificates_is_refused(tmp_path: Path, block: str, why: str) -> None:
+    (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        parse_config(text(f"{SERVERS}, topics: [a], security: {{protocol: SSL, {block}}}"), {}, folder=str(tmp_path))

@@ -133,8 +133,9 @@ def test_the_job_gets_its_imports_except_those_on_the_image() -> None:
 def test_only_an_archive_for_clusters_has_what_the_local_engine_imports() -> None:
     everywhere, on_emr = job_contents(LOCK, "aarch64"), job_contents(LOCK, "aarch64", without=contents.NOT_ON_EMR)
     left_out = {package.name for package in everywhere.packages} - {package.name for package in on_emr.packages}
-    assert {"deltalake", "confluent-kafka"} <= left_out
-    assert left_out <= {"deltalake", "arro3-core", "deprecated", "wrapt", "confluent-kafka"}
+    assert "deltalake" in left_out
+    assert left_out <= {"deltalake", "arro3-core", "deprecated", "wrapt"}
+    assert "confluent-kafka" in {package.name for package in on_emr.packages}
     assert everywhere.modules == on_emr.modules
 
 

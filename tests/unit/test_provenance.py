@@ -1,11 +1,14 @@
 """The columns that say where a row comes from."""
 
+import json
 from io import BytesIO
 
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
+from spark_job.formats.messages.block import Message, MessageBlock
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance, RecordRange
 
@@ -47,3 +50,20 @@ def test_a_record_that_is_decided_later_has_the_time_that_rows_of_its_file_have(
         records = DeferredRecords(pa.schema([]), lambda: pytest.fail("nothing is written"))
         records.add(source, 0, b"{}", None)
         assert records._rows[0][3] == column.field("modified")[0].as_py()
+
+
+def test_letters_of_chosen_messages_have_their_keys_and_payloads() -> None:
+    blocks = [
+        MessageBlock("t", 0, [Message(3, 1, b"a", (), b"x"), Message(7, 1, None, [("h", b"v")], b"\xff")], 3),
+        MessageBlock("t", 1, [Message(5, 1, b"b", (), None), Message(6, 1, b"c", (), "é".encode())], 3),
+    ]
+    ranges = [RecordRange(f"t/{n}", "id", 0.0, (), one.first_record, 2, each=one) for n, one in enumerate(blocks)]
+    provenance = Provenance("p:s", 7, {}, letters=True)
+    letters, source = provenance.columns(ranges, [1, 2, 3])
+    assert [field.name for field in provenance.fields] == ["_blizzard_letter", "_source"]
+    assert pc.struct_field(source, "row").to_pylist() == [7, 5, 6]
+    found = letters.to_pylist()
+    assert [(one["line"], one["undecodable"]) for one in found] == [(None, b"\xff"), ("", None), ("é", None)]
+    assert [json.loads(one["about"])["key"] for one in found] == [None, "b", "c"]
+    assert json.loads(found[0]["about"])["headers"] == [{"name": "h", "value": "v"}]
+    assert len(provenance.columns(ranges, None)[0]) == 4

@@ -4,6 +4,7 @@ import json
 import shlex
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import pytest
 import tomlkit
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.config.load import read_config
+from blizzard.config.publish import to_published
 from blizzard.errors import ConfigError
 from blizzard.storage.memory import MemoryStore
 from infra.publish.errors import PublishError
@@ -108,6 +110,39 @@ def test_all_problems_of_a_stack_are_reported_at_once_with_line_numbers() -> Non
     assert "found file:///data/lake/a; expected s3://bucket/…" in found[0]
     assert "found the bucket pond; expected lake, as above: a stack has one lake bucket" in found[2]
     assert "found landing, a landing bucket; expected another bucket" in found[4]
+
+
+def topics(**security: str) -> dict[str, object]:
+    kafka = {"bootstrap_servers": "b-1:9098", "topics": ["clicks"], **({"security": security} if security else {})}
+    return {"kafka": kafka, "format": "envelope"}
+
+
+def test_topics_need_no_bucket_beside_those_of_files() -> None:
+    mixed = pipeline("s3://lake/t", "s3://landing/raw/")
+    mixed["sources"] = {**cast("dict[str, object]", mixed["sources"]), "clicks": topics()}
+    assert fit(mixed) == Buckets((Landing("landing", "raw/"),), "lake", "t/")
+
+
+@pytest.mark.parametrize("lake", ["lake", f"{'l' * 62}e", f"{'l' * 54}.lake"])
+def test_a_configuration_of_topics_alone_gets_a_landing_bucket_beside_the_lake(lake: str) -> None:
+    buckets = fit({"table_uri": f"s3://{lake}/t", "sources": {"clicks": topics()}})
+    (landing,) = buckets.landings
+    assert landing.bucket == f"{lake[:55].rstrip('.')}-landing"
+    assert len(landing.bucket) <= 63
+
+
+def test_certificates_of_authorities_are_taken_along_and_those_of_a_client_refused(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_text("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
+    trusted = {"protocol": "SSL", "ca_location": str(authority)}
+    text = json.dumps({"pipelines": {"p": {"table_uri": "s3://lake/t", "sources": {"clicks": topics(**trusted)}}}})
+    stack = read_stack_config(text, {}, name="pipelines.yaml", folder="/data")
+    assert json.dumps(authority.read_text()) in to_published(stack.config)
+    assert str(authority) not in to_published(stack.config)
+    client = {"protocol": "SSL", "certificate_location": "/etc/client.pem", "key_location": "/etc/key.pem"}
+    found = problems({"table_uri": "s3://lake/t", "sources": {"clicks": topics(**client)}})
+    assert len(found) == 2
+    assert "certificate_location: found the file /etc/client.pem, which no machine of the job has; log in" in found[0]
 
 
 def test_problems_of_the_configuration_are_reported_as_by_validate() -> None:

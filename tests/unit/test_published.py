@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
-from blizzard.config.publish import to_published
-from blizzard.config.published import PublishedSource, read_published
+from blizzard.config.publish import as_functions_read, to_published
+from blizzard.config.published import PublishedSource, PublishedTopics, read_published
 from blizzard.errors import ConfigError
 
 SMALL = """\
@@ -182,6 +182,36 @@ def test_functions_read_the_values_of_the_configuration() -> None:
     )
 
 
+TOPICS = """\
+pipelines:
+  events:
+    table_uri: s3://lake/events
+    sources:
+      landing: {uri: "s3://landing/raw/", format: text}
+      clicks:
+        kafka: {bootstrap_servers: "b-1:9092", topics: [clicks], run_interval_secs: 61}
+        format: envelope
+        retries: {max_attempts: 17, max_backoff_secs: 18}
+"""
+
+
+def test_functions_read_sources_of_topics_apart_from_those_of_files() -> None:
+    read = read_published(published(TOPICS), "x")
+    assert [source.id for source in read.sources()] == ["events:landing"]
+    (clicks,) = read.topics()
+    assert clicks == PublishedTopics("events", "clicks", "s3://lake/events", 61.0, 17, 18.0)
+    ((_, source),) = [each for each in parse_config(TOPICS, {}).sources() if each[1].name == "clicks"]
+    assert (clicks.id, clicks.state_prefix) == (source.id, source.state_prefix)
+
+
+def test_a_configuration_of_the_version_before_has_no_topics() -> None:
+    document = json.loads(published(FULL))
+    for pipeline in document["pipelines"].values():
+        for source in pipeline["sources"].values():
+            del source["kafka"]
+    assert not [*read_published(json.dumps(document), "x").topics()]
+
+
 def test_the_same_configuration_is_published_as_the_same_text() -> None:
     assert published(FULL) == published(FULL)
     assert published(SMALL, BUCKET="a1b") != published(SMALL, BUCKET="a2b")
@@ -231,3 +261,13 @@ def test_a_published_configuration_is_read_without_pydantic_and_yaml() -> None:
         "import sys, blizzard.config.published; print([m for m in ('pydantic', 'ruamel', 'yaml') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_what_functions_would_read_is_known_of_a_configuration_with_a_password_too() -> None:
+    login = "security: {mechanism: PLAIN, username: u, password: secret-password}"
+    text = TOPICS.replace("topics: [clicks],", f"topics: [clicks], {login},")
+    with pytest.raises(ConfigError, match="found a password"):
+        published(text)
+    config = parse_config(text, {})
+    assert [source.id for source in as_functions_read(config).topics()] == ["events:clicks"]
+    assert "secret-password" not in str(as_functions_read(config))

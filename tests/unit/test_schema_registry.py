@@ -169,19 +169,20 @@ def test_an_answer_that_trickles_is_given_up() -> None:
 
 def test_certificates_and_their_names_are_verified(tmp_path: Path) -> None:
     security, stranger = (Security.make(tmp_path / name, {"u": "p"}) for name in ("ours", "theirs"))
+    trusted = security.ca_file.read_text()
     with Registry(certificate=security.server_file, host="") as registry:
         registry.add(ID)
-        for ca_location in (None, str(stranger.ca_file)):
+        for ca_pem in (None, stranger.ca_file.read_text()):
             with pytest.raises(PermanentError, match=r"cannot be verified.*`ca_location`"):
-                SchemaRegistry(registry.url, ca_location=ca_location).schema(1)
+                SchemaRegistry(registry.url, ca_pem=ca_pem).schema(1)
         with pytest.raises(PermanentError, match="IP address mismatch"):
-            SchemaRegistry(registry.url.replace("127.0.0.1", "127.0.0.2"), ca_location=str(security.ca_file)).schema(1)
+            SchemaRegistry(registry.url.replace("127.0.0.1", "127.0.0.2"), ca_pem=trusted).schema(1)
         assert registry.asked == []
         for name in ("127.0.0.1", "localhost"):
             url = registry.url.replace("127.0.0.1", name)
-            assert SchemaRegistry(url, ca_location=str(security.ca_file)).schema(1)
+            assert SchemaRegistry(url, ca_pem=trusted).schema(1)
 
 
-def test_a_file_of_authorities_that_is_not_there_is_an_error_of_the_configuration(registry: Registry) -> None:
+def test_certificates_of_authorities_that_are_none_are_an_error_of_the_configuration(registry: Registry) -> None:
     with pytest.raises(PermanentError, match=r"certificates cannot be read.*ca_location"):
-        SchemaRegistry(registry.url, ca_location="/nowhere/ca.pem").schema(1)
+        SchemaRegistry(registry.url, ca_pem="-----BEGIN CERTIFICATE-----\nno").schema(1)

@@ -8,17 +8,20 @@ from typing import Any, cast
 
 import pytest
 
-from blizzard.config.published import PublishedSource
+from blizzard.config.published import PublishedSource, PublishedTopics
 from blizzard.dispatch.wake import WakeNotSent, Waker, WakeUp
 from blizzard.errors import AccessDenied
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint, encode
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.topic_checkpoint import encode as encode_topics
 from blizzard.storage.memory import MemoryStore
 from blizzard.sweep.commit_counts import CommitCounts
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
+from blizzard.sweep.topic_commits import TopicCommits
 from functions.runtime import FunctionLog, ReloadingConfig
 from functions.sweeper.catalog import TableCatalog
 from functions.sweeper.composition import CLAIM_MARGIN_SECS, RoundCounts, Setup, SweepRound
@@ -51,6 +54,11 @@ class Notes:
         return [line for line in self.lines if line["event"] == event]
 
 
+class DeniedWrites(MemoryStore):
+    def put(self, key: str, data: bytes) -> Any:
+        raise AccessDenied(f"put {key}: access denied")
+
+
 @dataclass
 class World:
     """A sweeper with sources in memory. Each reading of the clock advances it by a millisecond."""
@@ -66,6 +74,7 @@ class World:
     log: Notes = field(default_factory=Notes)
     published: list[CommitCounts] = field(default_factory=list)
     catalog: TableCatalog | None = None
+    topics: dict[str, tuple[PublishedTopics, TopicCommits]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.state = MemoryStore(self.clock, "memory://lake/")
@@ -93,13 +102,20 @@ class World:
         checkpoint = Checkpoint(pipeline="p", source=name, sequence=1, receipt=receipt)
         self.state.put(identity.copy_key, encode(checkpoint).encode())
 
+    def add_topics(self, name: str) -> SourceIdentity:
+        one = PublishedTopics("p", name, "memory://lake/", 900.0, 8, 20.0)
+        identity = SourceIdentity("p", name, one.state_prefix)
+        commits = TopicCommits(identity, WatchedStore(self.state, self.state_calls), lambda *_, **__: None)
+        self.topics[one.id] = (one, commits)
+        return identity
+
     def send(self, wake: WakeUp, /) -> None:
         if self.queue_is_down:
             raise WakeNotSent("the queue is gone")
         self.woken.append(wake.pipeline)
 
     def run(self, secs: float = 60.0) -> RoundCounts:
-        log, setup = cast("FunctionLog", self.log), Setup(self.sources, self.sweeps)
+        log, setup = cast("FunctionLog", self.log), Setup(self.sources, self.sweeps, self.topics)
         config = ReloadingConfig(lambda: "", lambda _: setup, log.error)
         waker = Waker(self.send, 15.0, log.error)
         sweeps = SweepRound(config, waker, log, self.clock, self.published.append, self.catalog)
@@ -302,3 +318,51 @@ class TestRound:
             "create": {f"{pending}N.json"},
             "put": {"_blizzard/p_a_sweep.json"},
         }
+
+
+class TestTopics:
+    """Nothing is swept: runs see all messages. What they committed is counted."""
+
+    def commit(self, world: World, identity: SourceIdentity, sequence: int, previous: str | None, rows: int) -> str:
+        lines = [ReceiptLine("clicks/0", "id", 100, rows, 1, 0.0, finished=False)]
+        receipt = Receipts(world.state, identity.state_prefix).put(
+            sequence=sequence, attempt="a", previous=previous, now_ts=world.clock(), lines=lines
+        )
+        checkpoint = TopicCheckpoint("p", "t", sequence, receipt=receipt.name)
+        world.state.put(identity.copy_key, encode_topics(checkpoint).encode())
+        return receipt.name
+
+    def test_commits_are_counted_once_from_the_first_on(self, world: World) -> None:
+        identity = world.add_topics("t")
+        world.run()
+        first = self.commit(world, identity, 0, None, rows=5)
+        world.run()
+        world.run()
+        self.commit(world, identity, 1, first, rows=7)
+        world.run()
+        assert [(counts.rows, counts.dead_records) for counts in world.published] == [(0, 0), (5, 1), (7, 1)]
+
+    def test_a_round_without_a_commit_writes_nothing(self, world: World) -> None:
+        self.commit(world, world.add_topics("t"), 0, None, rows=5)
+        world.run()
+        world.state_calls.names.clear()
+        world.run()
+        assert world.state_calls.names == ["get _blizzard/p_t_sweep.json", "get _blizzard/p_t_checkpoint.json"]
+
+    def test_a_report_that_cannot_be_written_fails_alone(self, world: World) -> None:
+        identity = world.add_topics("t")
+        world.add("a", "x")
+        world.topics["p:t"] = (
+            world.topics["p:t"][0],
+            TopicCommits(identity, DeniedWrites(world.clock), world.log.info),
+        )
+        done = world.run()
+        assert (done.sweeps, done.failed) == (1, 1)
+
+    def test_what_no_time_is_left_for_the_next_round_counts(self, world: World) -> None:
+        identity = world.add_topics("t")
+        world.run()
+        self.commit(world, identity, 0, None, rows=5)
+        world.run(secs=-1.0)
+        world.run()
+        assert [counts.rows for counts in world.published] == [0, 5]

@@ -19,13 +19,14 @@ FORMAT_HEAP_MB = 128
 
 
 class Broker:
-    """`folder` has its settings, data and log, and is made."""
+    """`folder` has its settings, data and log, and is made. `plugins`: jars with classes that the settings name."""
 
-    def __init__(self, node: int, folder: Path, heap_mb: int) -> None:
+    def __init__(self, node: int, folder: Path, heap_mb: int, plugins: Sequence[Path] = ()) -> None:
         self.node = node
         self.folder = folder
         self.log = folder / "broker.log"
         self._heap_mb = heap_mb
+        self._plugins = plugins
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
 
@@ -61,7 +62,7 @@ class Broker:
         if self.is_running:
             raise self.failure("runs already: stop or kill it before it is started again")
         guard = [sys.executable, "-m", "infra.local.kafka.guard", str(os.getpid())]
-        java = kafka_java().command("kafka.Kafka", self._heap_mb, archiving=archiving)
+        java = kafka_java().command("kafka.Kafka", self._heap_mb, archiving=archiving, plugins=self._plugins)
         command = [*guard, *java, str(self.settings)]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(

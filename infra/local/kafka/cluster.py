@@ -3,7 +3,7 @@
 import base64
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +28,8 @@ class KafkaCluster:
     are killed at its end, or when this process ends in any other way.
 
     `folder` is new or empty, and gets a folder for each broker. `security`: what clients have to use; None: nothing.
-    `properties` replace settings of all brokers, or add some. `heap_mb`: megabytes of heap for each broker.
+    `properties` replace settings of all brokers, or add some. `heap_mb`: megabytes of heap for each broker. `plugins`:
+    jars with classes that `properties` name.
 
     Topics are never made by themselves. With three brokers or more, topics have three replicas, of which two must have
     a message before it is acknowledged: any one broker may be down.
@@ -41,11 +42,14 @@ class KafkaCluster:
         security: Security | None = None,
         properties: Mapping[str, str] | None = None,
         heap_mb: int = HEAP_MB,
+        plugins: Sequence[Path] = (),
     ) -> None:
         self.cluster_id = _new_id()
         self.security = security
         self._ports = [Ports(*free_ports(3)) for _ in range(brokers)]
-        self._brokers = {node: Broker(node, folder / f"broker-{node}", heap_mb) for node in range(1, brokers + 1)}
+        self._brokers = {
+            node: Broker(node, folder / f"broker-{node}", heap_mb, plugins) for node in range(1, brokers + 1)
+        }
         for node, broker in self._brokers.items():
             settings = server_properties(node, self._ports, broker.data, security, properties or {})
             broker.settings.write_text(as_text(settings))

@@ -1,6 +1,6 @@
 """How a JVM with Kafka's jars is started, and an archive of its classes, so that it starts in half the time."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -27,11 +27,11 @@ class KafkaJava:
     jars: Path
     classes: Path
 
-    def command(self, main: str, heap_mb: int, *, archiving: bool = False) -> list[str]:
-        """Without the arguments of `main`. `archiving`: write `classes` at its end."""
+    def command(self, main: str, heap_mb: int, *, archiving: bool = False, plugins: Sequence[Path] = ()) -> list[str]:
+        """Without the arguments of `main`. `archiving`: write `classes` at its end. `plugins`: further jars."""
         share = f"-XX:{'ArchiveClassesAtExit' if archiving else 'SharedArchiveFile'}={self.classes}"
         options = [f"-Xmx{heap_mb}m", *_OPTIONS, *_LOG_OPTIONS, share]
-        return [str(self.java.java), *options, "-cp", f"{self.jars}/*", main]
+        return [str(self.java.java), *options, "-cp", ":".join([f"{self.jars}/*", *map(str, plugins)]), main]
 
     @contextmanager
     def missing_classes(self) -> Iterator[bool]:

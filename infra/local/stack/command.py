@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -130,15 +131,15 @@ def _is_of_interest(name: str) -> bool:
 
 
 def _hints(stack: LocalStack, config: Config, file: Path) -> Iterator[str]:
-    source = next(config.sources())[1]
-    example = example_file(source, time.time())
     where = "" if stack.folder == FOLDER else f" --folder {shlex.quote(_short(stack.folder))}"
     yield ""
-    yield f"in a second terminal, in this folder, a file for {source.id}:"
-    yield f"  {example.command}"
-    yield f"  .venv/bin/python -m infra.local.drop {example.name}{where} \\"
-    yield f"    --as {shlex.quote(example.key)}"
-    yield "and where it stands:"
+    for _, source in islice(config.file_sources(), 1):
+        example = example_file(source, time.time())
+        yield f"in a second terminal, in this folder, a file for {source.id}:"
+        yield f"  {example.command}"
+        yield f"  .venv/bin/python -m infra.local.drop {example.name}{where} \\"
+        yield f"    --as {shlex.quote(example.key)}"
+    yield "in a second terminal, where it stands:"
     yield f"  export AWS_ENDPOINT_URL={stack.aws.endpoint} AWS_REGION={REGION}"
     yield f"  export AWS_ACCESS_KEY_ID={ACCESS_KEY_ID} AWS_SECRET_ACCESS_KEY={SECRET_ACCESS_KEY}"
     yield f"  .venv/bin/blizzard status {shlex.quote(_short(file))}"

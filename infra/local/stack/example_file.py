@@ -43,7 +43,7 @@ def example_file(source: Source, now_ts: float) -> ExampleFile:
 
 def key_for(config: Config, name: str, now_ts: float) -> str | None:
     """The key for a file of this name, in the first source whose pattern matches. None: no source's pattern matches."""
-    for _, source in config.sources():
+    for _, source in config.file_sources():
         folder = _folder(source, now_ts)
         if Pattern(source.pattern).matches(folder + name):
             return _prefix(source) + folder + name

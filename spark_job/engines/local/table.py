@@ -17,7 +17,7 @@ from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import FileVersion, Txn
+from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.columns import needs_mapping
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable, Transaction
@@ -105,6 +105,7 @@ class LocalTable:
         user_metadata: str,
         replaced: Sequence[str] | None = None,
         new_table: NewTable | None = None,
+        further_txns: Txns = NO_TXNS,
     ) -> None:
         """Not with deltalake: its commits notice neither that another one has rewritten a data file which they remove,
         nor that the log writes the file's path in another way than they do. Both would double rows."""

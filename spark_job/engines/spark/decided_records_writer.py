@@ -17,6 +17,7 @@ from blizzard.storage.s3_connection import S3Settings
 from spark_job.expressions.row_checker import RowChecker
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.error_context import add_file_names
+from spark_job.tasks.provenance import letter_column
 from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
@@ -105,8 +106,9 @@ class DecidedRecordsWriter:
         provenance = self.destination.provenance
         count = batch.num_rows
         partitions = [
-            batch[f"partition_{index}"].cast(field.type) for index, field in enumerate(provenance.fields[:-1])
+            batch[f"partition_{index}"].cast(field.type) for index, field in enumerate(provenance.partition_fields)
         ]
+        letters = [letter_column(batch["about"], batch["line"], batch["undecodable"])] if provenance.letters else []
         source = [
             pa.repeat(provenance.source_id, count),
             batch["file"],
@@ -117,7 +119,8 @@ class DecidedRecordsWriter:
             *([batch["member"]] if provenance.members else []),
         ]
         source_type = schema.field("_source").type
-        columns = [*batch["record"].flatten(), *partitions, pa.StructArray.from_arrays(source, names=source_type.names)]
+        place = pa.StructArray.from_arrays(source, names=source_type.names)
+        columns = [*batch["record"].flatten(), *partitions, *letters, place]
         derived = {column.name for column in self.destination.layout.rules.derived}
         read = pa.schema([field for field in schema if field.name not in derived])
         return pa.Table.from_arrays(columns, names=read.names).cast(read)

@@ -61,7 +61,7 @@ class SparkEngine:
     def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
         destination = task.destination
         session, rules = strict_session(self._session()), destination.layout.rules
-        rows = staged_rows(session, destination.table_uri, staged, destination.staged("").row_type())
+        rows = staged_rows(session, destination.table_uri, staged, task.staged("").destination.row_type())
         completed = completed_rows(rows, rules, destination.row_type(), destination.record_type())
         stage = DecidedRecordsWriter(destination, task.s3, task.settings.buffer_bytes, whole_rows=True)
         return DecidedBySpark.of(map_in_arrow(completed, stage, DEAD_LETTER_COLUMNS))

@@ -12,6 +12,7 @@ from blizzard.errors import PermanentError
 from spark_job.expressions.rules import RowRules
 from spark_job.table.columns import MEMBER_FIELD
 from spark_job.table.sql import quoted, type_sql
+from spark_job.tasks.provenance import LETTER
 
 STRICT: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",
@@ -51,8 +52,8 @@ def types_of(spark: SparkSession, expressions: Mapping[str, str], columns: Struc
 
 def completed_rows(staged: DataFrame, rules: RowRules, wanted: StructType, records: StructType) -> DataFrame:
     """The staged rows as `record`, a struct of all `wanted` columns, with the rules applied that only Spark evaluates;
-    `fault` says why one is refused. The other columns are those of a dead letter; its `line` is JSON of the columns of
-    `records`."""
+    `fault` says why one is refused. The other columns are those of a dead letter, as the staged rows have it in LETTER;
+    without that its `line` is JSON of the columns of `records`."""
     of_spark, types = rules.of_spark(), rules.struct()
     known = {*staged.columns, *(column.name for column in of_spark.derived)}
     missing = [F.lit(None).cast(f.dataType).alias(f.name) for f in types if f.name not in known]
@@ -91,6 +92,9 @@ def _with_dead_letters(
     known = {name: F.col(as_read[name] if as_read.get(name) in rows.columns else quoted(name)) for name in wanted.names}
     record = F.struct(*(known[name].alias(name) for name in wanted.names))
     line = F.to_json(F.struct(*(known[name].alias(name) for name in records.names)))
+    letter = {"about": F.lit(None).cast(StringType()), "line": line, "undecodable": F.lit(None).cast(BinaryType())}
+    if LETTER in rows.columns:
+        letter = {name: F.col(f"{LETTER}.{name}") for name in letter}
     source = rows.schema["_source"].dataType
     has_member = isinstance(source, StructType) and MEMBER_FIELD.name in source.names
     member = F.col("_source.member") if has_member else F.lit(None).cast(StringType())
@@ -99,9 +103,7 @@ def _with_dead_letters(
         F.col("_source.etag").alias("etag"),
         F.col("_source.row").alias("row"),
         member.alias("member"),
-        F.lit(None).cast(StringType()).alias("about"),
-        line.alias("line"),
-        F.lit(None).cast(BinaryType()).alias("undecodable"),
+        *(column.alias(name) for name, column in letter.items()),
         fault.cast(StringType()).alias("fault"),
         record.alias("record"),
     )

@@ -17,10 +17,11 @@ from spark_job.engines.spark.source_rows import SourceRows
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
-from spark_job.ports.table import FileVersion, Txn
+from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.columns import MAPPING_PROPERTY, added_fields, needs_mapping
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable
+from spark_job.table.further_txns import add_further_txns
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.table_source import TableSource
@@ -104,8 +105,13 @@ class SparkTable:
         user_metadata: str,
         replaced: Sequence[str] | None = None,
         new_table: NewTable | None = None,
+        further_txns: Txns = NO_TXNS,
     ) -> None:
-        """Delta's public writer silently skips a Txn version that the table already has."""
+        """Delta's public writer takes one Txn, and silently skips a version that the table already has."""
+        if further_txns:
+            txns = {self._source.app_id: sequence, **further_txns}
+            self._rewrite_by_transaction(staged, schema, txns, user_metadata, new_table)
+            return
         with translating_spark_errors(f"beginning a commit to table {self._uri}"):
             if new_table is not None and new_table.cluster_by:  # of which Delta's writer takes no notice
                 self._transactions().make(new_table)
@@ -117,6 +123,21 @@ class SparkTable:
             writer.save(self._uri)
         except SPARK_ERRORS as error:
             raise translate_commit_error(error) from error
+
+    def _rewrite_by_transaction(
+        self,
+        staged: Sequence[DataFile],
+        schema: StructType,
+        txns: Txns,
+        user_metadata: str,
+        new_table: NewTable | None,
+    ) -> None:
+        with translating_spark_errors(f"beginning a commit to table {self._uri}"):
+            rows, transaction = self._staged_rows(staged, schema), self.start()
+            if new_table is not None:
+                transaction.create_table(new_table)
+            add_further_txns(transaction, txns)
+        transaction.commit_rows(rows, user_metadata)
 
     def _writer(self, rows: DataFrame, replaced: Sequence[str] | None, new_table: NewTable | None) -> DataFrameWriter:
         writer = rows.write.format("delta").mode("append" if replaced is None else "overwrite")

@@ -7,9 +7,10 @@ from typing import Any
 from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from blizzard.errors import PermanentError
 from spark_job.engines.spark.commit_errors import translate_commit_error
 from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS
@@ -21,6 +22,7 @@ from spark_job.table.widening import WIDENING_PROPERTY, with_type_changes
 from spark_job.write.parquet_files import DataFile
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
+_WRITER_PACKAGE = "commands"
 CLUSTERING = "delta.clustering"
 CLUSTERING_FEATURES = {f"delta.feature.{name}": "supported" for name in ("clustering", "domainMetadata")}
 _WRITE_OPERATION_FIELDS = 4
@@ -172,6 +174,38 @@ class Transaction:
         except SPARK_ERRORS as error:
             raise translate_commit_error(error) from error
 
+    def commit_rows(self, rows: DataFrame, user_metadata: str) -> int:
+        """Let Delta write the rows as its public writer does, which takes one Txn, and commit them with those that were
+        added. Errors as for `commit`; PermanentError if this build of Delta writes in another way."""
+        try:
+            written = self._written(rows)
+            actions = self._txn_actions(self._txns)
+            actions.addAll(self._jvm.scala.jdk.javaapi.CollectionConverters.asJava(written.actions()))
+            operation, tags = self._write_operation(user_metadata), written.stringTags()
+            return int(self._java.commit(self._scala_seq(actions), operation, tags))
+        except SPARK_ERRORS as error:
+            raise translate_commit_error(error) from error
+
+    def _written(self, rows: DataFrame) -> Any:
+        """What Delta's writer has to commit: its TaggedCommitData. The public one makes the same command."""
+        python, none = self._jvm.org.apache.spark.api.python.PythonUtils, self._jvm.scala.Option.empty()
+        nothing, no_columns = python.toScalaMap({}), self._scala_seq(self._jvm.java.util.ArrayList())
+        session, append = rows.sparkSession._jsparkSession, self._jvm.org.apache.spark.sql.SaveMode.Append
+        try:
+            options = self._delta.DeltaOptions(nothing, session.sessionState().conf())
+            arguments = self._java.deltaLog(), append, options, no_columns, nothing, rows._jdf, none, none
+            command = getattr(self._delta, _WRITER_PACKAGE).WriteIntoDelta(*arguments)
+            return command.writeAndReturnCommitData(self._java, session, none, False)
+        except MISSING_API_ERRORS as error:
+            if isinstance(error, Py4JError) and type(error) is not Py4JError:
+                raise  # of what it did, or of the connection, and not of a method that is not there
+            raise PermanentError(
+                "the table takes only rows that Delta's own writer has written, and this build of Delta does not write "
+                f"them into a commit with more than one Txn: {_one_line(error)}. Nothing was committed. Use the jars "
+                "that `blizzard setup` downloads, or let sources of topics feed a table without the property or "
+                "feature that the log names (rows_written_twice)."
+            ) from error
+
     def dry_run(self) -> str | None:
         """Build everything that a commit needs, without committing it. Returns what differs from the expected, or
         None."""
@@ -195,13 +229,18 @@ class Transaction:
     ) -> tuple[Any, Any]:
         """The actions and the operation."""
         self._register_metrics(files)
-        actions = self._add_file_actions(files)
-        now_ms = time.time_ns() // 1_000_000
-        for at, (each, version) in enumerate({app_id: sequence, **self._txns}.items()):
-            actions.add(at, self._action("txn", {"appId": each, "version": version, "lastUpdated": now_ms}))
+        actions = self._txn_actions({app_id: sequence, **self._txns})
+        actions.addAll(self._add_file_actions(files))
+        return self._scala_seq(actions), self._write_operation(user_metadata)
+
+    def _txn_actions(self, txns: Mapping[str, int]) -> Any:
+        """A Java list of them, and of what else the commit has beside files."""
+        actions, now_ms = self._jvm.java.util.ArrayList(), time.time_ns() // 1_000_000
+        for app_id, version in txns.items():
+            actions.add(self._action("txn", {"appId": app_id, "version": version, "lastUpdated": now_ms}))
         for domain in self._domains:
             actions.add(domain)
-        return self._scala_seq(actions), self._write_operation(user_metadata)
+        return actions
 
     def _action(self, kind: str, fields: Mapping[str, object]) -> Any:
         return self._delta.actions.Action.fromJson(json.dumps({kind: fields}))

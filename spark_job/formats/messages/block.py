@@ -61,6 +61,10 @@ class MessageBlock:
         headers = [{"name": name, **_shown("value", value)} for name, value in message.headers]
         return json.dumps({**_shown("key", message.key), "headers": headers})
 
+    def text(self, number: int) -> bytes:
+        """The payload of the message with this offset."""
+        return self.messages[bisect_left(self.numbers, number)].payload or b""
+
 
 def _shown(name: str, value: bytes | None) -> dict[str, str | None]:
     """As text, or in Base64 if it is none."""

@@ -17,6 +17,7 @@ from blizzard.state.receipts import ReceiptLine, Receipts, Repair
 from blizzard.state.run_ref import RunRef
 from blizzard.state.unknown_fields import UnknownFields
 from blizzard.storage.base import ObjectStore
+from spark_job.loop.read_batch import log_odd_fields
 from spark_job.ports.reader import FileRows, Outcome
 from spark_job.ports.source import Receipt
 from spark_job.ports.stopwatch import Stopwatch
@@ -104,7 +105,7 @@ class SideOutputs:
         repairs: Mapping[str, int] = MappingProxyType({}),
     ) -> Receipt:
         """`base`: the checkpoint before the commit. `repairs`: by path, which commit a repair follows."""
-        self._log_fields(unknown_fields, misfits)
+        log_odd_fields(self._log, self._identity.source_id, unknown_fields, misfits)
         now_ts = self._clock()
         planned = {file.path: file for file in files}
         lines = [
@@ -123,16 +124,6 @@ class SideOutputs:
             )
         self._ledger.expect(receipt)
         return Receipt(receipt.name, now_ts)
-
-    def _log_fields(self, unknown_fields: UnknownFields, misfits: UnknownFields) -> None:
-        """Once a batch."""
-        source = self._identity.source_id
-        if unknown_fields.fields:
-            document = unknown_fields.as_document()
-            self._log("unknown_fields", source=source, fields=document["fields"], more=document["more"])
-        if misfits.fields:
-            document = misfits.as_document()
-            self._log("misfits", source=source, fields=document["fields"], more=document["more"])
 
     # -- after the commit
 

@@ -26,7 +26,6 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import WHOLE_LOG
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.schema_changes import SchemaChange
-from blizzard.state.unknown_fields import NO_FIELDS
 from blizzard.state.watermark import split_path
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.folders import without_quiet_partitions
@@ -37,7 +36,8 @@ from spark_job.loop.files.recovery import recover
 from spark_job.loop.files.settings import FileSettings
 from spark_job.loop.files.side_outputs import SideOutputs
 from spark_job.loop.files.suspects import Suspects
-from spark_job.ports.reader import FileRows, Outcome, Reader
+from spark_job.loop.read_batch import ReadBatch, odd_fields_of, stamped
+from spark_job.ports.reader import FileRows, Reader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
 from spark_job.ports.table import NO_TXNS, FileTable, Txns
@@ -92,27 +92,6 @@ class FilePlan:
 
 def _as_plan(batch: BatchPlan) -> FilePlan:
     return FilePlan(batch, batch.files)
-
-
-@dataclass(frozen=True, slots=True)
-class FileBatch:
-    """The rows of files, and the paths of those that they replace in the table."""
-
-    rows: FileRows
-    replaced: Sequence[str] = ()
-
-    @property
-    def outcomes(self) -> Sequence[Outcome]:
-        return self.rows.outcomes
-
-    @property
-    def counts(self) -> BatchCounts:
-        return BatchCounts(
-            files=len(self.outcomes),
-            rows=sum(outcome.rows for outcome in self.outcomes if outcome.error is None),
-            dead_files=sum(outcome.error is not None for outcome in self.outcomes),
-            dead_records=sum(outcome.dead_records for outcome in self.outcomes),
-        )
 
 
 class FileSource:
@@ -179,14 +158,7 @@ class FileSource:
         )
 
     def stamp(self, checkpoint: Checkpoint, *, delta_version: int, receipt: Receipt) -> Checkpoint:
-        return replace(
-            checkpoint,
-            sequence=checkpoint.sequence + 1,
-            delta_version=delta_version,
-            receipt=receipt.name,
-            schema_change=receipt.schema_change or checkpoint.schema_change,
-            last_update_ts=receipt.written_ts,
-        )
+        return stamped(checkpoint, delta_version=delta_version, receipt=receipt)
 
     def encode(self, checkpoint: Checkpoint) -> str:
         return self._outputs.codec.encode(checkpoint)
@@ -244,7 +216,7 @@ class FileSource:
         )
         return replace(plan, files=files)
 
-    def read(self, plan: FilePlan) -> FileBatch | None:
+    def read(self, plan: FilePlan) -> ReadBatch | None:
         with self._watch.part("read"):
             rows = self._reader_for(plan).read(plan.files, sequence=plan.base.sequence + 1, replacing=plan.replaces)
         self._watch.move_share(rows.write_share, source="read", target="write")
@@ -265,23 +237,23 @@ class FileSource:
     def _abandon(self, rows: FileRows) -> None:
         rows.release()
 
-    def _batch_of(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+    def _batch_of(self, plan: FilePlan, rows: FileRows) -> ReadBatch | None:
         """The batch to commit; None if there is nothing to commit."""
-        return self._replacing(plan, rows) if plan.replaces else FileBatch(rows)
+        return self._replacing(plan, rows) if plan.replaces else ReadBatch(rows)
 
-    def _replacing(self, plan: FilePlan, rows: FileRows) -> FileBatch | None:
+    def _replacing(self, plan: FilePlan, rows: FileRows) -> ReadBatch | None:
         """The batch of the overwritten files that can be read; None if there are none. A file that cannot be read keeps
         its old rows and becomes a dead letter."""
         readable = [outcome.path for outcome in rows.outcomes if outcome.error is None]
         self._suspects.refuse([entry for entry in plan.overwritten if entry.path not in readable])
         if readable:
-            return FileBatch(rows, replaced=readable)
+            return ReadBatch(rows, replaced=readable)
         self._outputs.write_dead_letters(None, rows.outcomes)
         return None
 
     # -- the table's schema
 
-    def change_schema(self, plan: FilePlan, batch: FileBatch) -> FilePlan | None:
+    def change_schema(self, plan: FilePlan, batch: ReadBatch) -> FilePlan | None:
         change = self._evolution.change_for(batch.rows)
         return None if change is None else replace(plan, files=(), overwritten=(), schema_change=change)
 
@@ -296,7 +268,7 @@ class FileSource:
     def skip(self, plan: FilePlan) -> Checkpoint:
         return next_checkpoint(plan.batch, {})
 
-    def settle(self, plan: FilePlan, batch: FileBatch | None) -> Checkpoint:
+    def settle(self, plan: FilePlan, batch: ReadBatch | None) -> Checkpoint:
         if plan.schema_change is not None:
             return self._outputs.write_base(self._with_derived(plan.base, plan.base))
         settled = next_checkpoint(plan.batch, records_read(batch.outcomes if batch else ()))
@@ -312,15 +284,13 @@ class FileSource:
         """With what is named by the commit after `base`, and derived from receipts."""
         return replace(settled, ledger=self._ledger.refs(base), history=self._history.ref(base))
 
-    def record(self, plan: FilePlan, batch: FileBatch | None) -> Receipt:
+    def record(self, plan: FilePlan, batch: ReadBatch | None) -> Receipt:
         outcomes = batch.outcomes if batch else ()
         self._outputs.write_dead_letters(batch.rows if batch else None, outcomes)
         if plan.overwritten:  # of those that cannot be read the table has the content before, and so has the ledger
             outcomes = [outcome for outcome in outcomes if outcome.error is None]
         files = plan.files if batch else ()
-        found = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
-        unknown_fields, misfits = (fields.shortened() for fields in found)
-        receipt = self._outputs.write_receipt(plan.base, files, outcomes, unknown_fields, misfits)
+        receipt = self._outputs.write_receipt(plan.base, files, outcomes, *odd_fields_of(batch))
         if plan.schema_change is None:
             return receipt
         return replace(receipt, schema_change=self._evolution.record(plan.schema_change, plan.base))

@@ -2,11 +2,12 @@
 partitions."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from blizzard.errors import NotFound, RecoveryError, TxnLost, UnreadableState
+from blizzard.errors import RecoveryError, TxnLost, UnreadableState
 from blizzard.kafka.brokers import Brokers
 from blizzard.log import Log
 from blizzard.state.delta_log import WHOLE_LOG, Commit
@@ -15,9 +16,9 @@ from blizzard.state.topic_checkpoint import (
     Partition,
     TopicCheckpoint,
     TopicPosition,
-    decode,
     next_offsets_of_txns,
 )
+from blizzard.state.topic_state import copied_state, newest_state
 from blizzard.storage.base import ObjectStore
 from spark_job.ports.source import Recovered
 from spark_job.ports.table import FileTable
@@ -26,56 +27,42 @@ COMMITS_SEARCHED = 100
 """Newest commits in which the checkpoint is looked for first."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    sequence: int | None = None
-    checkpoint: TopicCheckpoint | None = None
-
-
 def recover(
     table: FileTable[Any], state: ObjectStore, identity: SourceIdentity, brokers: Brokers, log: Log
 ) -> Recovered[TopicCheckpoint] | None:
     """None: the table has nothing of the source, which begins afresh. Raises TxnLost, or RecoveryError."""
-    found = _newest(table.commits(COMMITS_SEARCHED), identity, log)
-    if found.sequence is None:
-        found = _newest(table.commits(WHOLE_LOG), identity, log)
-    version = found.sequence if found.sequence is not None else table.txn_version(identity.app_id)
+    commit = _newest(table.commits(COMMITS_SEARCHED), identity) or _newest(table.commits(WHOLE_LOG), identity)
+    version = commit.txns[identity.app_id] if commit is not None else table.txn_version(identity.app_id)
     if version is None:
         if table.holds_rows():
             raise TxnLost(
                 f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both "
                 "or neither. The likely cause is a table that was copied or rebuilt without its log, or another "
-                "writer that used this source's name. `blizzard rebuild` makes the state anew from the rows. Or restore "
-                "the table with its log, or give the source another name and remove its rows from the table first."
+                "writer that used this source's name. `blizzard rebuild` makes the state anew from the rows. Or "
+                "restore the table with its log, or give the source another name and remove its rows first."
             )
         return None
-    copy = _copy(state, identity)
-    if found.checkpoint is not None:
-        return Recovered(found.checkpoint, unpublished=copy is None or copy.sequence != version)
+    checkpoint = None if commit is None else _checkpoint_of(commit, identity, state, log)
+    copy = None
+    with suppress(UnreadableState):
+        copy = copied_state(identity, state)
+    if checkpoint is not None:
+        return Recovered(checkpoint, unpublished=copy is None or copy.sequence != version)
     if copy is not None and copy.sequence == version:
         return Recovered(copy)
     return Recovered(_from_txns(table, identity, version, brokers, log), repaired=True, unpublished=True)
 
 
-def _newest(commits: Iterable[Commit], identity: SourceIdentity, log: Log) -> _Found:
-    for commit in commits:
-        sequence = commit.txns.get(identity.app_id)
-        if sequence is None:
-            continue
-        try:
-            checkpoint = decode(commit.user_metadata or "", pipeline=identity.pipeline, source=identity.source)
-        except UnreadableState as error:
-            log("state_unreadable", source=identity.source_id, sequence=sequence, error=str(error))
-            return _Found(sequence)
-        return _Found(sequence, checkpoint if checkpoint.sequence == sequence else None)
-    return _Found()
+def _newest(commits: Iterable[Commit], identity: SourceIdentity) -> Commit | None:
+    return next((commit for commit in commits if identity.app_id in commit.txns), None)
 
 
-def _copy(state: ObjectStore, identity: SourceIdentity) -> TopicCheckpoint | None:
-    try:
-        return decode(state.get(identity.copy_key), pipeline=identity.pipeline, source=identity.source)
-    except (NotFound, UnreadableState):
-        return None
+def _checkpoint_of(commit: Commit, identity: SourceIdentity, state: ObjectStore, log: Log) -> TopicCheckpoint | None:
+    checkpoint, error = newest_state(commit, identity, state)
+    if error is not None:
+        sequence = commit.txns[identity.app_id]
+        log("state_unreadable", source=identity.source_id, sequence=sequence, error=str(error))
+    return checkpoint
 
 
 def _from_txns(

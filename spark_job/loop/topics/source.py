@@ -14,6 +14,7 @@ from blizzard.kafka.positions import (
     check_ends,
     check_topics,
     first_positions,
+    lags,
     lost_messages,
     new_partitions,
     refuse_gaps,
@@ -26,9 +27,9 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.state.schema_changes import SchemaChange
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, further_txns, path_of
-from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.evolution import Evolution
+from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
 from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.recovery import recover
 from spark_job.loop.topics.settings import TopicLoopSettings
@@ -64,26 +65,6 @@ class RangePlan:
     def moved(self) -> bool:
         """A partition that was found is found again."""
         return False
-
-
-@dataclass(frozen=True, slots=True)
-class RangeBatch:
-    """The rows of ranges of offsets. `files` of the counts are partitions."""
-
-    rows: FileRows
-    replaced: Sequence[str] = ()
-
-    @property
-    def outcomes(self) -> Sequence[Outcome]:
-        return self.rows.outcomes
-
-    @property
-    def counts(self) -> BatchCounts:
-        return BatchCounts(
-            files=len(self.outcomes),
-            rows=sum(outcome.rows for outcome in self.outcomes),
-            dead_records=sum(outcome.dead_records for outcome in self.outcomes),
-        )
 
 
 class TopicSource:
@@ -132,14 +113,7 @@ class TopicSource:
         return Recovered(replace(begun, moved=moved), repaired=True, unpublished=True)
 
     def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
-        return replace(
-            checkpoint,
-            sequence=checkpoint.sequence + 1,
-            delta_version=delta_version,
-            receipt=receipt.name,
-            schema_change=receipt.schema_change or checkpoint.schema_change,
-            last_update_ts=receipt.written_ts,
-        )
+        return stamped(checkpoint, delta_version=delta_version, receipt=receipt)
 
     def encode(self, checkpoint: TopicCheckpoint) -> str:
         return encode(checkpoint)
@@ -157,18 +131,18 @@ class TopicSource:
         new = new_partitions(checkpoint, cluster)
         found = checkpoint
         if new:
-            found = with_offsets(checkpoint, cluster, beginnings(checkpoint, self._brokers.first_offsets(new)))
-        known = cluster.partitions()
-        ends, firsts = self._brokers.end_offsets(known), self._brokers.first_offsets(known)
-        gaps = lost_messages(found, firsts)
+            found = with_offsets(checkpoint, beginnings(checkpoint, self._brokers.first_offsets(new)), cluster)
+        ends = self._brokers.end_offsets(cluster.partitions())
+        # Of a partition that ends where the source stands nothing is gone: it has had no message since.
+        behind_end = [partition for partition, lag in lags(found, ends).items() if lag > 0]
+        gaps = lost_messages(found, self._brokers.first_offsets(behind_end))
         if gaps and self._options.on_lost_offsets == "stop":
             refuse_gaps(gaps, self._identity.source_id)
-        behind = with_offsets(found, cluster, {gap.partition: gap.end for gap in gaps})
+        behind = with_offsets(found, {gap.partition: gap.end for gap in gaps})
         check_ends(behind, ends)
-        lags = {(topic, n): end - behind.topics[topic].next_offsets[n] for (topic, n), end in ends.items()}
-        most = self._settings.limits.messages_of(self._bytes_each)
-        ranges = [_range(behind, partition, count) for partition, count in sorted(shares(lags, most).items())]
-        waiting = sum(lags.values())
+        waits = lags(behind, ends)
+        most, waiting = self._settings.limits.messages_of(self._bytes_each), sum(waits.values())
+        ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
 
     def resolve(self, plan: RangePlan) -> Resolved[RangePlan]:
@@ -187,7 +161,7 @@ class TopicSource:
 
     # -- reading
 
-    def read(self, plan: RangePlan) -> RangeBatch | None:
+    def read(self, plan: RangePlan) -> ReadBatch | None:
         with self._watch.part("read"):
             rows = self._reader_for(plan).read_ranges(plan.ranges, sequence=plan.base.sequence + 1)
         self._watch.move_share(rows.write_share, source="read", target="write")
@@ -201,7 +175,7 @@ class TopicSource:
                 rows.discard()
                 rows.release()
         self._learn_size(plan, rows.outcomes)
-        return RangeBatch(rows)
+        return ReadBatch(rows)
 
     def _reader_for(self, plan: RangePlan) -> RangesReader[FileRows]:
         return self._reader
@@ -233,7 +207,7 @@ class TopicSource:
 
     # -- the table's schema
 
-    def change_schema(self, plan: RangePlan, batch: RangeBatch) -> RangePlan | None:
+    def change_schema(self, plan: RangePlan, batch: ReadBatch) -> RangePlan | None:
         change = self._evolution.change_for(batch.rows)
         return None if change is None else replace(plan, ranges=(), gaps=(), schema_change=change)
 
@@ -249,32 +223,23 @@ class TopicSource:
         """New partitions stay to be found again: so they are in no commit before their first messages are."""
         return plan.base
 
-    def settle(self, plan: RangePlan, batch: RangeBatch | None) -> TopicCheckpoint:
+    def settle(self, plan: RangePlan, batch: ReadBatch | None) -> TopicCheckpoint:
+        left = plan.waiting - sum(one.length for one in plan.ranges)
         if batch is None:
-            return plan.base if plan.base.sequence < 0 else replace(plan.base, moved=MappingProxyType({}))
+            return plan.base if plan.base.sequence < 0 else replace(plan.base, waiting=left, moved=MappingProxyType({}))
         ends: dict[Partition, int] = {(one.topic, one.partition): one.end for one in plan.ranges}
-        topics = {
-            name: replace(
-                position,
-                next_offsets=MappingProxyType(
-                    {number: ends.get((name, number), at) for number, at in position.next_offsets.items()}
-                ),
-            )
-            for name, position in plan.found.topics.items()
-        }
         moved = {gap.partition: gap.end for gap in plan.gaps} | ends
-        return replace(plan.found, topics=MappingProxyType(topics), moved=MappingProxyType(moved))
+        return replace(with_offsets(plan.found, ends), waiting=left, moved=MappingProxyType(moved))
 
-    def record(self, plan: RangePlan, batch: RangeBatch | None) -> Receipt:
+    def record(self, plan: RangePlan, batch: ReadBatch | None) -> Receipt:
         attempt = self._new_id()
         with self._watch.part("letters"):
             self._write_gaps(plan.gaps, attempt)
             if batch is not None and batch.counts.dead_records:
                 # Under names of their own: a slower job with another range must not take the letters of this one away.
                 batch.rows.write_dead_records(attempt)
-        found = (batch.rows.unknown_fields, batch.rows.misfits) if batch else (NO_FIELDS, NO_FIELDS)
-        unknown_fields, misfits = (fields.shortened() for fields in found)
-        self._log_fields(unknown_fields, misfits)
+        unknown_fields, misfits = odd_fields_of(batch)
+        log_odd_fields(self._log, self._identity.source_id, unknown_fields, misfits)
         now_ts = self._clock()
         with self._watch.part("receipt"):
             receipt = self._receipts.put(
@@ -300,12 +265,6 @@ class TopicSource:
         self._dead_letters.write_records(letters, self._clock(), attempt)
         for letter in letters:
             self._log("offsets_lost", source=self._identity.source_id, partition=letter.path, error=letter.error)
-
-    def _log_fields(self, unknown_fields: UnknownFields, misfits: UnknownFields) -> None:
-        for event, fields in (("unknown_fields", unknown_fields), ("misfits", misfits)):
-            if fields.fields:
-                document = fields.as_document()
-                self._log(event, source=self._identity.source_id, fields=document["fields"], more=document["more"])
 
     def publish(self, checkpoint: TopicCheckpoint, *, copy: bool) -> None:
         """None of this is needed to continue: a later commit repeats what fails."""

@@ -60,7 +60,7 @@ def read_uncommitted() -> None:
     from spark_job import topic_wiring
 
     made = topic_wiring.TopicSettings
-    topic_wiring.TopicSettings = lambda client, isolation: made(client, "read_uncommitted")  # type: ignore[misc, assignment]
+    topic_wiring.TopicSettings = lambda client, _, *more: made(client, "read_uncommitted", *more)  # type: ignore[misc, assignment]
 
 
 def late_letters() -> None:

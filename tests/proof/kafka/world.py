@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions
 from deltalake import DeltaTable
 
@@ -21,6 +21,7 @@ from tests.kafka.topics import (
     Message,
     consume,
     create_topic,
+    forget_before,
     leaders,
     produce,
     produce_in_transaction,
@@ -140,9 +141,7 @@ class Topics:
         if not offsets:
             return
         before = self.rng.choice(offsets)
-        admin = AdminClient(self.settings)
-        for future in admin.delete_records([TopicPartition(name, number, before)]).values():
-            future.result(WAIT_SECS)
+        forget_before(self.settings, name, number, before)
         self.deleted |= {(name, number, offset) for offset in offsets if offset < before}
 
 

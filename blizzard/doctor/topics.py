@@ -1,0 +1,192 @@
+"""Checks of sources that read topics: the state in the table, and whether the brokers agree with it."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
+
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.model import Source
+from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
+from blizzard.doctor.state import BACKLOG_PROBLEM_SECS, BACKLOG_WARNING_SECS, age, dead_letters
+from blizzard.errors import BlizzardError, BucketMissing, PermanentError, UnreadableState
+from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.state.delta_log import DeltaLogTail
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
+from blizzard.state.topic_state import copied_state, newest_state
+from blizzard.storage.base import ObjectStore
+
+SCAN_COMMITS = 1_000
+NAMED = 3
+"""Topics or partitions that a finding names."""
+
+
+class SourceTopics:
+    """`store`: the table's. `clock` gives Unix seconds."""
+
+    def __init__(
+        self, source: Source, options: KafkaOptions, store: ObjectStore, clock: Callable[[], float], *, deployed: bool
+    ) -> None:
+        self.source, self.options, self.store, self.deployed = source, options, store, deployed
+        self.now_ts = clock()
+        self.identity = SourceIdentity(source.pipeline, source.name, source.state_prefix)
+
+    @cached_property
+    def checkpoint(self) -> TopicCheckpoint | None:
+        """Of the source's newest commit, if it is among the newest of the table; else the copy. Raises
+        UnreadableState, and PermanentError for the state of a source of files."""
+        with suppress(BucketMissing):
+            for commit in DeltaLogTail(self.store).commits(SCAN_COMMITS):
+                if self.identity.app_id in commit.txns:
+                    found, problem = newest_state(commit, self.identity, self.store)
+                    if problem is not None:
+                        raise problem
+                    return found
+        return copied_state(self.identity, self.store)
+
+    @cached_property
+    def known(self) -> TopicCheckpoint | None:
+        """None as well if it cannot be read."""
+        try:
+            return self.checkpoint
+        except (UnreadableState, PermanentError):
+            return None
+
+    @cached_property
+    def brokers(self) -> Brokers:
+        from blizzard.kafka.client import KafkaBrokers
+
+        return KafkaBrokers(self.options)
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        return self.brokers.cluster()
+
+    @cached_property
+    def behind(self) -> dict[Partition, int]:
+        """Of partitions that the source has read from: how many of the next offsets are gone, if any are."""
+        next_offsets = {
+            partition: at
+            for partition in self.cluster.partitions()
+            if self.known is not None and (at := self.known.next_offset(partition)) is not None
+        }
+        firsts = self.brokers.first_offsets([*next_offsets])
+        return {each: firsts[each] - at for each, at in next_offsets.items() if firsts[each] > at}
+
+
+def _state(topics: SourceTopics) -> Finding:
+    try:
+        found = topics.checkpoint
+    except UnreadableState as error:
+        return problem(
+            str(error),
+            expected="the checkpoint of the newest commit",
+            advice="the next run reads the positions from the table's Txns: `blizzard run --once`. If a newer version "
+            "wrote it, upgrade this one",
+        )
+    except PermanentError as error:
+        return problem(str(error), expected="the state of topics", advice="docs/kafka.md#how-it-stays-exact")
+    if found is None or found.sequence < 0:
+        return skipped("nothing is committed yet")
+    return ok(
+        f"sequence {found.sequence:,}, {sum(len(each.next_offsets) for each in found.topics.values())} partitions"
+    )
+
+
+def _client(topics: SourceTopics) -> Finding:
+    try:
+        import confluent_kafka
+    except ImportError:
+        return problem(
+            "the package confluent-kafka is not installed",
+            expected="Kafka's client, which reads topics",
+            advice="`pip install 'blizzard[kafka]'`",
+        )
+    return ok(f"confluent-kafka {confluent_kafka.version()}")
+
+
+def _brokers(topics: SourceTopics) -> Finding:
+    try:
+        found = topics.cluster.cluster_id
+    except BlizzardError as error:
+        return problem(
+            str(error),
+            expected="an answer of the brokers within 15 seconds",
+            advice="correct `kafka.bootstrap_servers` or `kafka.security`; a stack's brokers answer only inside their "
+            "network: docs/kafka.md#on-aws",
+        )
+    wanted = topics.known.cluster_id if topics.known else None
+    if wanted is None or wanted == found:
+        return ok(f"cluster {found}")
+    return problem(
+        f"the brokers are of cluster {found}, the table has messages of cluster {wanted}",
+        expected="the same cluster, since offsets of two have nothing to do with each other",
+        advice="correct `kafka.bootstrap_servers`, or give the source another name",
+    )
+
+
+def _topics(topics: SourceTopics) -> Finding:
+    found = topics.cluster.topics
+    missing = sorted({*(topics.options.topics or ())} - found.keys())
+    if missing or not found:
+        return problem(
+            f"there is no topic {missing[0]}" if missing else f"no topic matches {topics.options.topic_pattern}",
+            expected="each topic of the configuration, and the right to describe it",
+            advice="create it, or correct `kafka.topics` or `kafka.topic_pattern`",
+        )
+    known = topics.known.topics if topics.known else {}
+    again = sorted(name for name, one in found.items() if name in known and known[name].topic_id != one.topic_id)
+    if again:
+        return problem(
+            f"{_shown(again)} was deleted and made again, and offsets begin anew",
+            expected="the topic whose messages the table has",
+            advice="give the source another name: it then reads the new topic from its beginning",
+        )
+    return ok(f"{len(found)} topics with {len(topics.cluster.partitions())} partitions")
+
+
+def _offsets(topics: SourceTopics) -> Finding:
+    if topics.known is None:
+        return skipped("nothing is committed yet")
+    if not topics.behind:
+        return ok("the brokers have every message that is still to be read")
+    count, where = sum(topics.behind.values()), _shown(sorted(map(path_of, topics.behind)))
+    found = f"{count:,} offsets of {where} are gone before they were read"
+    expected = "messages that are kept until they are read"
+    advice = "raise the topic's `retention.ms`, or start runs more often; docs/kafka.md#messages-that-are-gone"
+    if topics.options.on_lost_offsets == "stop":
+        return problem(f"{found}, and the source stops", expected=expected, advice=advice)
+    return warning(f"{found}; the next run writes a dead letter", expected=expected, advice=advice)
+
+
+def _lag(topics: SourceTopics) -> Finding:
+    from blizzard.kafka.lag import lags
+
+    waiting = [each for each in lags(topics.brokers, topics.options, topics.known) if each.lag]
+    if not waiting:
+        return ok("nothing waits")
+    since = [each.waiting_since_ts for each in waiting if each.waiting_since_ts is not None]
+    secs = topics.now_ts - min(since, default=topics.now_ts)
+    found = f"{sum(each.lag for each in waiting):,} messages wait, the oldest for {age(secs)}"
+    expected, advice = f"less than {age(BACKLOG_WARNING_SECS)}", "docs/runbook.md#files-wait-too-long"
+    if not topics.deployed:
+        advice = "start `blizzard run --once`, or look why it does not end"
+    if secs >= BACKLOG_PROBLEM_SECS:
+        return problem(found, expected=expected, advice=advice)
+    return warning(found, expected=expected, advice=advice) if secs >= BACKLOG_WARNING_SECS else ok(found)
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+CHECKS: Sequence[Check[SourceTopics]] = (
+    Check("topics.state", _state),
+    Check("topics.dead-letters", dead_letters),
+    Check("topics.client", _client),
+    Check("topics.brokers", _brokers, needs=("topics.client",)),
+    Check("topics.topics", _topics, needs=("topics.brokers",)),
+    Check("topics.offsets", _offsets, needs=("topics.topics",)),
+    Check("topics.lag", _lag, needs=("topics.topics",)),
+)

@@ -1,0 +1,86 @@
+"""Settings of librdkafka's clients, with what these report while they run. No client is made from other settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from blizzard.errors import BlizzardError, PermanentError, RetryableError
+from blizzard.kafka.errors import REFUSED, read_error
+from blizzard.kafka.msk_token import Token, new_token
+
+GROUP = "blizzard-reads-without-a-group"
+"""librdkafka wants one; nothing is ever committed for it."""
+REFRESH_MS = 5_000
+"""How soon a change of a partition's leader is known. A client asks for it on its own only each five minutes, and goes
+on to ask the old leader."""
+
+
+class Reports:
+    """Of one client, which calls this from its own threads. `newest`: the last error beside the answers."""
+
+    def __init__(self) -> None:
+        self.newest: KafkaError | None = None
+        self._token_error: BlizzardError | None = None
+        self._first: Token | None = None
+
+    def refusal(self) -> BlizzardError | None:
+        """Why nothing will come. None: nothing says so."""
+        if self._token_error is not None:
+            return self._token_error
+        if self.newest is not None and self.newest.code() in REFUSED:
+            return read_error(self.newest)
+        return None
+
+    def note(self, error: KafkaError) -> None:
+        self.newest = error
+
+    def prepare_token(self, config: str) -> None:
+        """Errors as of `new_token`, which a client that is being made would hide, and wait for ten seconds."""
+        self._first = new_token(config)
+
+    def token(self, config: str) -> Token:
+        """librdkafka asks again when four fifths of a token's time are over."""
+        first, self._first = self._first, None
+        try:
+            made = first or new_token(config)
+        except (PermanentError, RetryableError) as error:
+            self._token_error = error
+            raise
+        self._token_error = self.newest = None  # what was refused before is tried again with this one
+        return made
+
+
+def client_settings(settings: Mapping[str, str], reports: Reports) -> dict[str, Any]:
+    """For a client of any kind. `settings`: of `Login`, perhaps of another process. Raises PermanentError or
+    RetryableError if there is no token to log in with."""
+    found: dict[str, Any] = {
+        "client.id": "blizzard",
+        "log_level": 0,  # what matters comes with the answers
+        "topic.metadata.refresh.interval.ms": REFRESH_MS,
+        **settings,
+        "error_cb": reports.note,
+    }
+    if settings.get("sasl.mechanisms") == "OAUTHBEARER":
+        reports.prepare_token(settings["sasl.oauthbearer.config"])
+        found["oauth_cb"] = reports.token
+    return found
+
+
+def consumer_settings(
+    settings: Mapping[str, str], isolation: str, memory_bytes: int, reports: Reports
+) -> dict[str, Any]:
+    """As `client_settings`, for a consumer that belongs to no group, commits nothing, and fails rather than read other
+    offsets than those that it is told. `memory_bytes`: for messages that are fetched ahead."""
+    return {
+        "group.id": GROUP,
+        **client_settings(settings, reports),
+        "isolation.level": isolation,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "enable.partition.eof": True,
+        "check.crcs": True,
+        "fetch.wait.max.ms": 100,
+        "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
+    }

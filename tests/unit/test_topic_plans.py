@@ -1,0 +1,188 @@
+"""What a source of topics plans, and what it asks the brokers for it."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from spark_job.loop.topics.positions import first_positions
+
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.errors import RecoveryError, RetryableError
+from blizzard.kafka.brokers import Cluster, Topic
+from blizzard.log import silent
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
+from spark_job.loop.read_batch import ReadBatch
+from spark_job.loop.topics.plan_ranges import BatchLimits
+from spark_job.loop.topics.settings import TopicLoopSettings
+from spark_job.loop.topics.source import TopicSource
+from spark_job.ports.stopwatch import Stopwatch
+from tests.unit.strategies import STATE_PREFIX, memory_store
+
+IDENTITY = SourceIdentity("p", "s", STATE_PREFIX)
+READ = cast("ReadBatch", object())
+"""A batch whose ranges were read to their ends."""
+
+
+@dataclass
+class FakeBrokers:
+    """One topic `t`, whose partitions have the offsets from the first (inclusive) to the second (exclusive)."""
+
+    offsets: dict[int, tuple[int, int]]
+    asked: list[tuple[str, list[int]]] = field(default_factory=list)
+    meanwhile: Callable[[], object] = lambda: None
+
+    def cluster(self) -> Cluster:
+        return Cluster("c", {"t": Topic("id", [*self.offsets])})
+
+    def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return self._answer("first", partitions, 0)
+
+    def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        return self._answer("end", partitions, 1)
+
+    def offsets_at(self, partitions: Collection[Partition], since_ts: float) -> Mapping[Partition, int]:
+        raise NotImplementedError
+
+    def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
+        raise NotImplementedError
+
+    def _answer(self, what: str, partitions: Collection[Partition], which: int) -> dict[Partition, int]:
+        self.asked.append((what, sorted(number for _, number in partitions)))
+        found = {(topic, number): self.offsets[number][which] for topic, number in partitions}
+        self.meanwhile()
+        return found
+
+    @contextmanager
+    def between(self, change: Callable[[], object]) -> Iterator[None]:
+        """Lets it happen after each answer."""
+        self.meanwhile = change
+        yield
+        self.meanwhile = lambda: None
+
+    def produce(self, number: int, count: int) -> None:
+        first, end = self.offsets.get(number, (0, 0))
+        self.offsets[number] = first, end + count
+
+    def forget(self, number: int, count: int) -> None:
+        """The oldest messages, as retention does it."""
+        first, end = self.offsets.get(number, (0, 0))
+        self.offsets[number] = min(first + count, end), end
+
+
+def source_of(brokers: FakeBrokers, on_lost_offsets: str = "continue", most: int = 1000) -> TopicSource:
+    options = KafkaOptions.model_validate(
+        {"bootstrap_servers": "b:9092", "topics": ["t"], "on_lost_offsets": on_lost_offsets}
+    )
+    nothing: Any = None
+    return TopicSource(
+        IDENTITY,
+        TopicLoopSettings(options=options, limits=BatchLimits(most, 1 << 30)),
+        brokers=brokers,
+        table=nothing,
+        reader=nothing,
+        state=memory_store(),
+        clock=lambda: 0.0,
+        watch=Stopwatch(lambda: 0.0),
+        new_id=lambda: "id",
+        log=silent,
+    )
+
+
+def begun(brokers: FakeBrokers) -> TopicCheckpoint:
+    """After the first commit."""
+    options = KafkaOptions.model_validate({"bootstrap_servers": "b:9092", "topics": ["t"]})
+    found = first_positions(brokers, options, TopicCheckpoint("p", "s", sequence=0), {})
+    brokers.asked.clear()
+    return found
+
+
+def test_an_idle_source_asks_for_ends_alone() -> None:
+    brokers = FakeBrokers({0: (0, 5), 1: (3, 9)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.asked.clear()
+    assert source.plan(checkpoint).empty
+    assert [(what, numbers) for what, numbers in brokers.asked if numbers] == [("end", [0, 1])]
+
+
+def test_first_offsets_are_asked_of_partitions_that_have_messages_to_read() -> None:
+    brokers = FakeBrokers({0: (0, 5), 1: (3, 9), 2: (0, 0)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.produce(1, 1)
+    brokers.asked.clear()
+    source.plan(checkpoint)
+    assert brokers.asked == [("end", [0, 1, 2]), ("first", [1])]
+
+
+def test_a_gap_that_opens_while_a_partition_is_idle_is_found_before_it_is_read_again() -> None:
+    brokers = FakeBrokers({0: (0, 2), 1: (0, 2)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    assert source.plan(checkpoint).empty
+    brokers.produce(0, 3)
+    brokers.forget(0, 4)
+    plan = source.plan(checkpoint)
+    assert [(gap.partition, gap.start, gap.end) for gap in plan.gaps] == [(("t", 0), 2, 4)]
+    assert [(one.partition, one.start, one.end) for one in plan.ranges] == [(0, 4, 5)]
+    with pytest.raises(RecoveryError, match="offsets 2 to 3 of t/0 are gone"):
+        source_of(brokers, on_lost_offsets="stop").plan(checkpoint)
+
+
+def test_settling_moves_the_partitions_that_were_read_and_no_other() -> None:
+    brokers = FakeBrokers({0: (0, 5), 1: (3, 9), 2: (0, 0)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    settled = source.settle(source.plan(checkpoint), READ)
+    assert settled.topics["t"].next_offsets == {0: 5, 1: 9, 2: 0}
+    assert settled.topics["t"].first_offsets == {0: 0, 1: 3, 2: 0}
+    assert settled.moved == {("t", 0): 5, ("t", 1): 9}
+
+
+@dataclass
+class _Changes:
+    """One after each answer, as long as there are some left."""
+
+    brokers: FakeBrokers
+    left: Iterator[tuple[str, int, int]]
+    some: bool = False
+
+    def __call__(self) -> None:
+        for what, number, count in islice(self.left, 1):
+            getattr(self.brokers, what)(number, count)
+            self.some = True
+
+
+CHANGES = st.tuples(st.sampled_from(["produce", "forget"]), st.integers(0, 2), st.integers(1, 4))
+
+
+@given(st.lists(st.lists(CHANGES, max_size=5), max_size=12), st.integers(1, 9), st.lists(CHANGES, max_size=30))
+def test_no_offset_is_passed_in_silence(turns: list[list[Any]], most: int, between: list[Any]) -> None:
+    """Whatever is produced and forgotten before a plan, and between its questions: an offset that the source stands
+    behind was read, or is in a gap that it said."""
+    brokers = FakeBrokers({0: (0, 0), 1: (2, 4)})
+    checkpoint, source = begun(brokers), source_of(brokers, most=most)
+    left, passed = iter(between), {number: {*()} for number in range(3)}
+    for turn in turns:
+        for what, number, count in turn:
+            getattr(brokers, what)(number, count)
+        changed, plan = _Changes(brokers, left), None
+        with brokers.between(changed), suppress(RetryableError):  # the ends were asked for before messages were gone
+            plan = source.plan(checkpoint)
+        if plan is None or plan.empty:
+            continue
+        if not all(one.start >= brokers.offsets[one.partition][0] for one in plan.ranges):
+            assert changed.some  # what is gone since makes the consumer fail
+            continue
+        checkpoint = source.settle(plan, READ)
+        for one in plan.ranges:
+            passed[one.partition] |= {*range(one.start, one.end)}
+        for gap in plan.gaps:
+            passed[gap.partition[1]] |= {*range(gap.start, gap.end)}
+        for number, offset in checkpoint.topics["t"].next_offsets.items():
+            assert passed[number] == {*range(checkpoint.topics["t"].first_offsets[number], offset)}
