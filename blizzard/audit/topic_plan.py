@@ -17,13 +17,13 @@ from blizzard.kafka.positions import (
     refuse_gaps,
     with_offsets,
 )
+from blizzard.kafka.table_state import TopicState
 from blizzard.kafka.takeover import taken_over
 from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
 from blizzard.state.run_ref import SequenceRange
 from blizzard.state.topic_checkpoint import TopicCheckpoint
-from blizzard.state.topic_state import TopicState
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.table_state import topic_state
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
-from blizzard.state.topic_state import topic_state
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files

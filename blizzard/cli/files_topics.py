@@ -12,10 +12,10 @@ from blizzard.cli.selection import matching
 from blizzard.cli.times import shown
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
+from blizzard.kafka.table_state import topic_state
 from blizzard.log import one_line
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import path_of
-from blizzard.state.topic_state import topic_state
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 

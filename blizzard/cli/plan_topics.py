@@ -9,10 +9,10 @@ from blizzard.cli.brokers_of import brokers_of
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
+from blizzard.kafka.table_state import topic_state
 from blizzard.prices.backlog import Work
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import path_of
-from blizzard.state.topic_state import topic_state
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 

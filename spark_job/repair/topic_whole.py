@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport
 from blizzard.audit.topics import AuditedTopics, audit_topics
 from blizzard.errors import RetryableError
+from blizzard.kafka.table_state import topic_state
 from blizzard.state.topic_checkpoint import TopicCheckpoint, path_of
-from blizzard.state.topic_state import topic_state
 
 
 @dataclass(frozen=True, slots=True)
