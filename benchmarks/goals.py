@@ -55,6 +55,9 @@ GOALS = (
         TIMES,
     ),
     Goal("dirty", "clean", "time relative to the clean run, warm", "at most", 1.3, TIMES),
+    Goal("rules", "derive", "time with derived columns relative to the job without, warm", "at most", 1.15, TIMES),
+    Goal("rules", "constraints", "the same with constraints", "at most", 1.15, TIMES),
+    Goal("rules", "changes", "the same with `new_fields`, `misfits` and `keys`", "at most", 1.15, TIMES),
     Goal("skew", "idle", "idle share of the cores: no process of the job runs", "at most", 0.2),
     Goal("skew", "slots", "idle share of Spark's idlest slot: no task runs", "at most", 0.2),
     Goal(

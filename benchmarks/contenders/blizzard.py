@@ -41,7 +41,12 @@ def config_of(work: Work, number: int) -> str:
         "settle_delay_secs": 0,
         **work.settings,
     }
-    pipeline = {"table_uri": work.table(number), "partition_by": ["date"], "sources": {"landing": source}}
+    pipeline = {
+        "table_uri": work.table(number),
+        "partition_by": ["date"],
+        "sources": {"landing": source},
+        **work.options.get("pipeline", {}),
+    }
     return json.dumps({"pipelines": {"events": pipeline}})
 
 

@@ -19,6 +19,7 @@ BENCHMARKS = (
     "wide",
     "formats",
     "dirty",
+    "rules",
     "skew",
     "s3",
     "latency",

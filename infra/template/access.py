@@ -78,6 +78,7 @@ ALLOWED_WILDCARDS: Mapping[tuple[str, str, str], str] = {
     ("JobRole", "ReadLanding", "${LandingBucketName2}/${LandingPrefix2}*"): "as the first landing bucket",
     ("JobRole", "ReadLanding", "${LandingBucketName3}/${LandingPrefix3}*"): "as the first landing bucket",
     ("JobRole", "ReadLanding", "${LandingBucketName4}/${LandingPrefix4}*"): "as the first landing bucket",
+    ("JobRole", "ReadTopics", "${Topics}/*"): "topics are named in the configuration; only of one cluster",
     ("JobRole", "ReadLake", "${LakeBucketName}/*"): "S3A asks whether a folder above a table is a file",
     ("JobRole", "WriteLake", "${LakeBucketName}/${LakePrefix}*"): "the job writes every table below it",
     ("JobRole", "FindLogGroup", "arn:${AWS::Partition}:logs:${AWS::Region}:${AWS::AccountId}:*"): "DescribeLogGroups "

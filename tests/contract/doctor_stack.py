@@ -34,11 +34,12 @@ KEYS = {"aws_access_key_id": ACCESS_KEY_ID, "aws_secret_access_key": SECRET_ACCE
 
 @dataclass
 class DoctorStack:
-    """`settings`: parameters of the template that differ from the defaults."""
+    """`settings`: parameters of the template that differ from the defaults. `more_sources`: beside one of files."""
 
     aws: LocalAws
     folder: Path
     settings: dict[str, str] = field(default_factory=dict)
+    more_sources: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.name = f"s{uuid.uuid4().hex[:12]}"
@@ -55,7 +56,7 @@ class DoctorStack:
 
     def _pipeline(self) -> dict[str, Any]:
         source = {"uri": f"s3://{self.landing}/raw/date=all/", "schema": "id STRING"}
-        return {"table_uri": f"s3://{self.lake}/tables/events", "sources": {"landing": source}}
+        return {"table_uri": f"s3://{self.lake}/tables/events", "sources": {"landing": source, **self.more_sources}}
 
     def bucket(self, name: str, region: str = REGION) -> None:
         there = boto3.client("s3", region_name=region, endpoint_url=self.aws.endpoint, **KEYS)

@@ -98,6 +98,49 @@ def test_a_source_outside_of_the_stacks_buckets_is_found(healthy: DoctorStack) -
     assert {*found} == {"aws.configuration", "aws.job-role", "aws.notifications"}
 
 
+CLUSTER = "arn:aws:kafka:us-east-1:123456789012:cluster/events/1234abcd-12ab-34cd-56ef-1234567890ab-1"
+SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:AmazonMSK_events-AbCdEf"
+NETWORK = {"SubnetIds": "subnet-0123456789abcdef0", "SecurityGroupIds": "sg-0123456789abcdef0"}
+
+
+@pytest.mark.parametrize(
+    ("security", "settings", "lacks"),
+    [
+        ({"mechanism": "AWS_MSK_IAM"}, {"KafkaClusterArn": CLUSTER, **NETWORK}, None),
+        (
+            {"mechanism": "AWS_MSK_IAM"},
+            {},
+            "kafka-cluster:Connect on the brokers' cluster, since KafkaClusterArn is empty",
+        ),
+        ({"mechanism": "PLAIN", "secret": SECRET}, {"KafkaSecretArns": f"{SECRET}2,{SECRET}"}, None),
+        (
+            {"mechanism": "PLAIN", "secret": SECRET},
+            {"KafkaSecretArns": f"{SECRET}2"},
+            "GetSecretValue on arn:aws:secrets",
+        ),
+        ({"mechanism": "PLAIN", "secret": "by-name"}, {}, None),
+    ],
+)
+def test_rights_for_brokers_and_their_secret_are_looked_at(
+    aws: LocalAws,
+    environment: pytest.MonkeyPatch,
+    tmp_path: Path,
+    security: dict[str, str],
+    settings: dict[str, str],
+    lacks: str | None,
+) -> None:
+    kafka = {
+        "bootstrap_servers": "b-1.events.kafka.us-east-1.amazonaws.com:9098",
+        "topics": ["a"],
+        "security": security,
+    }
+    world = DoctorStack(aws, tmp_path, settings, {"clicks": {"kafka": kafka, "format": "envelope"}}).deploy()
+    world.probed()
+    found = dict(wrong(world.examine_stack()))
+    assert (None if lacks is None else lacks in found.pop("aws.job-role")) == (None if lacks is None else True)
+    assert found == {}
+
+
 def test_an_unknown_stack_is_one_problem(healthy: DoctorStack) -> None:
     results = healthy.examine(stack="nowhere")
     ((check_id, text),) = wrong(results)

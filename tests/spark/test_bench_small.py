@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable, Field, Schema
 from pyspark.sql import SparkSession
 
 from benchmarks import timeline
 from benchmarks.__main__ import main
-from benchmarks.contenders import CONTENDERS, Work, contender, duckdb_loop
+from benchmarks.contenders import CONTENDERS, Work, contender
 from benchmarks.contenders.__main__ import answers_of
 from benchmarks.format_data import FORMATS
 from benchmarks.goals import goals_of
@@ -24,7 +25,8 @@ from benchmarks.ledger import measurements
 from benchmarks.resource_monitor import ResourceUsage
 from benchmarks.result import Result
 from benchmarks.run_options import RunOptions
-from benchmarks.suite import bulk, dirty, engine, find, formats, history, latency, names, s3, skew, wide
+from benchmarks.suite import bulk, dirty, engine, find, formats, history, latency, names, rules, s3, skew, wide
+from benchmarks.verify import WrongResult
 from infra.local.processes.child_process import ChildProcess
 from tests.spark.contender_process import Contenders, contender_process
 from tests.spark.lake import SHORT_JOB, conf_options
@@ -107,7 +109,7 @@ def test_each_contender_ingests_each_format_that_it_can_read(
     measured = {goal.goal.name for goal in result.goal_results if goal.measured}
     assert measured == {"small_cold", "small_warm", "arrow_loop"}
     (table,) = result.tables
-    titles = [contender(who).TITLE for who in formats.WHO if who != "duckdb_loop" or duckdb_loop.is_installed()]
+    titles = [contender(who).TITLE for who in formats.WHO]
     spark = {contender(who).TITLE for who in ("spark_reader", "streaming")}
     shown = {form: [row[0].partition(", ")[2] for row in table.rows if row[0].startswith(form)] for form in FORMATS}
     assert shown["csv"] == shown["json"] == shown["parquet"] == titles
@@ -122,6 +124,15 @@ def test_broken_records_are_told_apart_by_those_who_can(options: RunOptions) -> 
     assert by_title["Blizzard"][4] == f"{result.raw['broken']:,}"
     assert int(by_title["Blizzard, with lines that only Spark's parser can decide"][4]) > 0
     assert by_title["bare limit"][2].startswith("not supported: ")
+
+
+def test_rules_are_measured_on_tables_that_have_them(options: RunOptions) -> None:
+    result = rules.run(replace(options, scale=0.0005))
+    assert reported(result) == [*rules.TITLES.values()]
+    plain = replace(rules.works_of(options)[rules.PLAIN], out=str(options.cache), settings={"derive": rules.DERIVED})
+    DeltaTable.create(plain.table(0), Schema([Field("day", "date")]))
+    with pytest.raises(WrongResult, match="neither column nor constraint filled, hour, key"):
+        rules.expect_columns(plain, 0)
 
 
 def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from blizzard.config.kafka_options import MSK_IAM
+from blizzard.config.model import Config
 from blizzard.doctor.aws.stack import Stack, matches, statements, texts
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.configuration import unsafe_settings
@@ -174,7 +176,7 @@ def _job_role(stack: Stack) -> Finding:
 
 
 def _needed(stack: Stack) -> Iterator[tuple[str, str]]:
-    """Rights on an object below each source and table."""
+    """Rights on an object below each source and table, and on topics."""
     if stack.config is None:
         return
     partition = stack.outputs["EventsQueueArn"].split(":")[1]
@@ -184,6 +186,22 @@ def _needed(stack: Stack) -> Iterator[tuple[str, str]]:
         for uri in uris:
             yield from ((action, f"arn:{partition}:s3:::{uri.removeprefix('s3://')}x") for action in actions)
             yield "s3:ListBucket", f"arn:{partition}:s3:::{uri.removeprefix('s3://').partition('/')[0]}"
+    yield from _needed_by_topics(stack, stack.config)
+
+
+def _needed_by_topics(stack: Stack, config: Config) -> Iterator[tuple[str, str]]:
+    """For the logins of sources of topics. A secret that is named without its ARN is not looked at."""
+    cluster = stack.parameters.get("KafkaClusterArn") or "the brokers' cluster, since KafkaClusterArn is empty"
+    for _, source in config.sources():
+        if source.kafka is None:
+            continue
+        registry = source.avro_options.registry if source.avro_options else None
+        secrets = (source.kafka.security.secret, registry.secret if registry else None)
+        yield from (("secretsmanager:GetSecretValue", arn) for arn in secrets if arn and arn.startswith("arn:"))
+        if source.kafka.security.mechanism == MSK_IAM:
+            yield "kafka-cluster:Connect", cluster
+            topics = cluster.replace(":cluster/", ":topic/")
+            yield from (("kafka-cluster:ReadData", f"{topics}/{name}") for name in source.kafka.topics or ("x",))
 
 
 def _allows(granted: Sequence[Mapping[str, Any]], action: str, arn: str) -> bool:
