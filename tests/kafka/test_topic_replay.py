@@ -15,7 +15,7 @@ from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.repair.repair_topics import topic_repair_of
 from spark_job.repair.wishes import from_letters
-from spark_job.repair.work import Work
+from spark_job.repair.work import Item, Kind, Work
 from spark_job.topic_wiring import topic_parts
 from tests.kafka.test_topic_audit import audit, counts
 from tests.kafka.test_topic_faults import forget_before
@@ -283,10 +283,17 @@ def test_a_source_without_a_commit_has_nothing_to_replay(new_lake: NewLake, caps
 
 
 class Replay:
-    """A replay in this process, whose events can be seen."""
+    """A replay in this process, whose events can be seen. `given`: texts of repaired records, by offset in partition 0;
+    None: all letters are meant."""
 
-    def __init__(self, lake: TopicLake, on_event: Callable[[str], None] = lambda event: None) -> None:
-        (found,) = parse_config(lake.configuration(LENIENT), {}, folder="/").sources()
+    def __init__(
+        self,
+        lake: TopicLake,
+        on_event: Callable[[str], None] = lambda event: None,
+        configured: str = LENIENT,
+        given: dict[int, str] | None = None,
+    ) -> None:
+        (found,) = parse_config(lake.configuration(configured), {}, folder="/").sources()
         pipeline, source = found
 
         def log(event: str, /, **fields: object) -> None:
@@ -298,6 +305,9 @@ class Replay:
         parts = topic_parts(pipeline, source, engine=self.engine, s3=S3Settings(), log=log)
         everything = LetterFilter(lambda path: True, frozenset(), None, 0.0, 1e12)
         wish = from_letters(parts.state, parts.identity.state_prefix, parts.identity.source_id, everything)
+        if given is not None:
+            [one] = wish.items
+            wish.items = [Item(Kind.GIVEN, one.path, one.etag, tuple(sorted(given)), given)]
         self.work = Work(wish.items)
         assert source.kafka is not None
         self.repair = topic_repair_of(parts, source.kafka, self.work)
