@@ -124,17 +124,6 @@ def topic_reader(
     return TopicReader(batch_reader(parts, table, settings, logins.task_settings), logins.are_changed)
 
 
-def given_reader(
-    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, logins: TopicLogins
-) -> TopicReader:
-    """Of payloads that an operator gives: no registry is asked about them."""
-
-    def task_settings() -> TopicSettings:
-        return replace(logins.task_settings(), options={})
-
-    return TopicReader(batch_reader(parts, table, settings, task_settings), logins.are_changed)
-
-
 def _check_messages(source: Source, settings: ReadSettings) -> None:
     """Raises PermanentError."""
     try:

@@ -15,7 +15,7 @@ from spark_job.repair.settler import Settler
 from spark_job.repair.topic_source import Offsets, RepairTopicSource
 from spark_job.repair.topic_whole import WholePartitions
 from spark_job.repair.work import Work
-from spark_job.topic_wiring import TopicLogins, brokers_of, given_reader, topic_reader, topic_settings, topic_table
+from spark_job.topic_wiring import TopicLogins, brokers_of, topic_reader, topic_settings, topic_table
 from spark_job.wiring import TableParts, new_id, read_settings
 
 FETCHED_AHEAD_BYTES = 32 << 20
@@ -41,7 +41,7 @@ def topic_repair_of(
         reader=reader,
         replacing_reader=replace(reader, replacing=True),
         whole=whole,
-        given_reader=given_reader(parts, table, given_settings(source), logins),
+        given_reader=topic_reader(parts, table, given_settings(source), logins),
         offsets=_offsets(options),
         state=parts.state,
         **common,
