@@ -17,10 +17,10 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError, PermanentError
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.txns import txns_of
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.transaction import describe
-from spark_job.engines.local.txns import txns_of
 from spark_job.table.columns import SOURCE_COLUMN, added_fields, names_members, source_column
 from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
 from spark_job.table.derived_columns import known_columns

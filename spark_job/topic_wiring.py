@@ -8,6 +8,7 @@ from functools import partial
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError, RetryableError
+from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.login import SECRET_CHANGED, Login
 from blizzard.kafka.missing_client import missing_client
@@ -18,7 +19,7 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.loop.ingest import Ingest
-from spark_job.loop.topics.plan_ranges import BatchLimits, tasks_of
+from spark_job.loop.topics.plan_ranges import tasks_of
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import NothingToDiscover, TopicSource
 from spark_job.ports.offset_range import OffsetRange, TopicSettings
@@ -63,15 +64,17 @@ class TopicLogins:
 
 @dataclass(frozen=True, slots=True)
 class TopicReader:
-    """Implements `RangesReader`."""
+    """Implements `RangesReader`. `replacing`: the rows take the place of those that the table has of the partitions."""
 
     reader: BatchReader
     are_logins_changed: Callable[[], bool]
     """Asked after tasks were refused: whether the next batch has other ones, and is to be tried."""
+    replacing: bool = False
 
     def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> BatchRows:
         action = f"reading messages of {len(ranges)} partitions"
-        rows = self.reader.read_parts(partial(tasks_of, ranges), action, sequence=sequence)
+        parts = partial(tasks_of, ranges)
+        rows = self.reader.read_parts(parts, action, sequence=sequence, replacing=self.replacing)
         refusal = next((one.error for one in rows.outcomes if one.failure_kind not in _WITHOUT_REFUSAL), None)
         whole = False
         try:
@@ -90,19 +93,35 @@ def topic_job(
 ) -> SourceJob:
     """`options`: those of the source. Nothing is opened or started yet. Raises PermanentError if Kafka's client is not
     installed, or no message could be read as the source says; ConfigError if the login needs a region and has none."""
+    brokers = brokers_of(source, options)
+    logins = TopicLogins(source, options)
+    settings = read_settings(source)
+    _check_messages(source, settings)
+    parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
+    table = topic_table(parts)
+    reader = topic_reader(parts, table, settings, logins)
+    ingest = topic_ingest(parts, topic_settings(source, options), brokers, table, reader)
+    waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
+    return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
+
+
+def brokers_of(source: Source, options: KafkaOptions) -> Brokers:
+    """Raises PermanentError if Kafka's client is not installed."""
     try:
         from blizzard.kafka.client import KafkaBrokers
     except ImportError as error:
         raise PermanentError(missing_client(f"source {source.id} reads topics")) from error
-    logins = TopicLogins(source, options)
-    settings = read_settings(source)
-    _check_messages(source, settings)
-    parts = _parts(pipeline, source, engine, s3, log)
-    table = delta_table(parts, source.record_ddl, has_file=lambda path, topic_id: False)
-    reader = TopicReader(batch_reader(parts, table, settings, logins.task_settings), logins.are_changed)
-    ingest = _ingest(parts, _settings(source, options), KafkaBrokers(options), table, reader)
-    waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
-    return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
+    return KafkaBrokers(options)
+
+
+def topic_table(parts: TableParts) -> DeltaSourceTable:
+    return delta_table(parts, parts.source.record_ddl, has_file=lambda path, topic_id: False)
+
+
+def topic_reader(
+    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, logins: TopicLogins
+) -> TopicReader:
+    return TopicReader(batch_reader(parts, table, settings, logins.task_settings), logins.are_changed)
 
 
 def _check_messages(source: Source, settings: ReadSettings) -> None:
@@ -114,7 +133,7 @@ def _check_messages(source: Source, settings: ReadSettings) -> None:
         raise PermanentError(f"{source.id}: {error}") from error
 
 
-def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> TableParts:
+def topic_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Settings, log: Log) -> TableParts:
     s3 = replace(s3, max_attempts=source.retries.max_attempts, max_backoff_secs=source.retries.max_backoff_secs)
     return TableParts(
         pipeline=pipeline,
@@ -128,7 +147,7 @@ def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, l
     )
 
 
-def _settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
+def topic_settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
     return TopicLoopSettings(
         options=options,
         limits=BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),
@@ -138,14 +157,15 @@ def _settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
     )
 
 
-def _ingest(
+def topic_ingest(
     parts: TableParts,
     settings: TopicLoopSettings,
     brokers: Brokers,
     table: DeltaSourceTable,
     reader: RangesReader[BatchRows],
+    kind: type[TopicSource] = TopicSource,
 ) -> Ingest:
-    kind = TopicSource(
+    source = kind(
         parts.identity,
         settings,
         brokers=brokers,
@@ -160,7 +180,7 @@ def _ingest(
     return Ingest(
         parts.identity,
         settings,
-        source=kind,
+        source=source,
         table=table,
         clock=time.time,
         watch=parts.watch,

@@ -15,14 +15,12 @@ import pyarrow.compute as pc
 
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
-from blizzard.errors import BucketMissing
 from blizzard.kafka.brokers import Brokers, Cluster
-from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
+from blizzard.kafka.table_state import topic_state
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import attempt_of
+from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
-from blizzard.state.topic_state import newest_state
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files
@@ -114,15 +112,12 @@ def _keys(checkpoint: TopicCheckpoint | None) -> set[Key]:
 
 
 def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
-    stored = _Stored()
-    log = DeltaLogTail(source.state)
-    try:
-        stored.version = log.newest_version()
-    except BucketMissing:
-        stored.version = None
+    state = topic_state(source.state, source.identity)
+    stored = _Stored(state.version, state.checkpoint)
+    if state.problem is not None:
+        stored.notices.append(Notice("state_unreadable", f"{state.problem}; the next run repairs it"))
     if stored.version is None:
         return stored
-    stored.checkpoint = _checkpoint(source, log, stored)
     active = active_files(source.table_uri, stored.version, source.s3)
     if active.problem is not None:
         stored.has_rows = False
@@ -130,19 +125,6 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
     _add_rows(source, active, stored, progress)
     _add_letters(source, stored)
     return stored
-
-
-def _checkpoint(source: AuditedTopics, log: DeltaLogTail, stored: _Stored) -> TopicCheckpoint | None:
-    identity = source.identity
-    own = next((commit for commit in log.commits(WHOLE_LOG) if identity.app_id in commit.txns), None)
-    if own is None:
-        return None
-    found, error = newest_state(own, identity, source.state)
-    if error is not None:
-        if found is None:
-            raise error
-        stored.notices.append(Notice("state_unreadable", f"{error}; the next run repairs it"))
-    return found
 
 
 def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progress: Progress) -> None:
@@ -163,19 +145,22 @@ def _add_batch(rows: pa.Table, stored: _Stored) -> None:
             stored.rows.setdefault((path or "", etag or ""), array("q")).extend(found.to_pylist())
 
 
-def _add_letters(source: AuditedTopics, stored: _Stored) -> None:
+def _add_letters(source: AuditedTopics, found: _Stored) -> None:
+    """A settled letter is about a message that is in the table since."""
     unreadable: list[str] = []
-    letters = DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
-    receipt = None if stored.checkpoint is None else stored.checkpoint.receipt
+    stored = source.identity.state_prefix, source.identity.source_id
+    receipt = None if found.checkpoint is None else found.checkpoint.receipt
     committed = None if receipt is None else attempt_of(receipt)
-    for letter in letters.letters(unreadable=unreadable, committed=committed):
+    for letter, settlement in letters_with_settlements(source.state, *stored, unreadable, committed=committed):
+        if settlement is not None:
+            continue
         if "lost_from" in letter:
-            stored.lost += letter["lost_to"] - letter["lost_from"] + 1
+            found.lost += letter["lost_to"] - letter["lost_from"] + 1
         elif isinstance(letter.get("row"), int):
-            stored.letters.setdefault((letter["path"], letter["etag"]), set()).add(letter["row"])
+            found.letters.setdefault((letter["path"], letter["etag"]), set()).add(letter["row"])
     if unreadable:
         text = f"{len(unreadable)} dead letters cannot be read, the first: {unreadable[0]}"
-        stored.notices.append(Notice("letters_unreadable", text))
+        found.notices.append(Notice("letters_unreadable", text))
 
 
 # -- the brokers

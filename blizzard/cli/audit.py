@@ -19,9 +19,9 @@ from blizzard.audit.sample import Sample, chosen, read_again
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_report import TopicAuditReport
 from blizzard.cli.audit_text import show
-from blizzard.cli.audit_topics import audit_of_topics, refuse_options_of_files, show_topics
+from blizzard.cli.audit_topics import audit_of_topics, show_topics
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import selected
+from blizzard.cli.selection import refuse_options_of_files, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline, Source

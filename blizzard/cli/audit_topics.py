@@ -1,15 +1,14 @@
 """`blizzard audit` of a source that reads topics."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 
 from blizzard.audit.topic_report import TopicAuditReport
+from blizzard.cli.brokers_of import brokers_of
 from blizzard.cli.steps import Steps
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
-from blizzard.errors import ConfigError
-from blizzard.kafka.missing_client import missing_client
 from blizzard.log import one_line
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition
@@ -20,28 +19,14 @@ SHOWN_NAMES = 20
 FETCHED_AHEAD_BYTES = 32 << 20
 
 
-def refuse_options_of_files(sources: Sequence[tuple[Pipeline, Source]], options: Mapping[str, object]) -> None:
-    """`options`: by name, those that only files know. Raises ConfigError for one that is set."""
-    topics = [source.id for _, source in sources if source.kafka is not None]
-    if problems := [_about_files(name, topics[0]) for name, value in options.items() if value and topics]:
-        raise ConfigError(problems)
-
-
-def _about_files(option: str, source_id: str) -> str:
-    return f"{option} is about files, and source {source_id} reads topics; name other sources with --source"
-
-
 def audit_of_topics(
     pipeline: Pipeline, source: Source, options: KafkaOptions, settings: S3Settings, clock_ts: float, shown: Steps
 ) -> TopicAuditReport:
     """`clock_ts`: now. Raises ConfigError if Kafka's client is not installed; other errors as `audit_topics`."""
-    try:
-        from blizzard.kafka.client import KafkaBrokers
-        from blizzard.kafka.login import Login
-        from blizzard.kafka.range_consumer import RangeConsumer
-    except ImportError as error:
-        raise ConfigError([missing_client(f"source {source.id} reads topics")]) from error
+    brokers = brokers_of(source, options)
     from blizzard.audit.topics import AuditedTopics, audit_topics
+    from blizzard.kafka.login import Login
+    from blizzard.kafka.range_consumer import RangeConsumer
 
     login = Login(options)
 
@@ -55,7 +40,7 @@ def audit_of_topics(
         pipeline.table_uri,
         open_store(pipeline.table_uri, settings, may_be_missing=True),
         settings,
-        KafkaBrokers(options),
+        brokers,
         offsets,
     )
     return audit_topics(audited, clock=lambda: clock_ts, progress=shown)

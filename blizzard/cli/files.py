@@ -2,9 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
 from itertools import islice
 from typing import Annotated
 
@@ -14,11 +13,15 @@ from rich.console import Console
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
 from blizzard.audit.source import AuditedSource, audited_source
+from blizzard.audit.topic_ranges import OffsetsLife
+from blizzard.cli.files_asked import Asked, State
+from blizzard.cli.files_topics import offsets_facts, topic_lives
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import matching, selected_of_files
+from blizzard.cli.selection import matching, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
+from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.log import one_line
 from blizzard.storage.s3_connection import S3Settings
@@ -27,21 +30,13 @@ LIMIT = 1_000
 STEP = "looking at files"
 
 
-class State(StrEnum):
-    COMMITTED = "committed"
-    DEAD_LETTERED = "dead_lettered"
-    SKIPPED = "skipped"
-    PENDING = "pending"
-    MISSING = "missing"
-    ABSENT = "absent"
-
-
 def command(
     file: File,
     globs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Paths or patterns of files below the sources' URIs, or whole URIs.", metavar="[PATTERN]..."
+            help="Paths or patterns of files below the sources' URIs, or whole URIs; of topics: topic/partition.",
+            metavar="[PATTERN]...",
         ),
     ] = None,
     *,
@@ -56,18 +51,18 @@ def command(
     limit: Annotated[int, typer.Option(help="At most so many files of a source; 0: all.", metavar="N", min=0)] = LIMIT,
     as_json: AsJson = False,
 ) -> None:
-    """Show the life of files: announced by what, in which commit, with how many rows; or why it is not in. Only reads.
+    """Show the life of files: announced by what, in which commit, with how many rows; or why it is not in. Of topics:
+    which offsets each commit brought, and which wait. Only reads.
 
     Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected_of_files(load_config(file, environ), pipeline, source)
+    chosen = selected(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else None
     asked = Asked(globs or [], since_ts, frozenset(state or ()), limit)
     with steps(visible=not as_json) as show:
-        settings = S3Settings.from_environment(environ)
-        found = [life for each in chosen for life in _found(audited_source(*each, settings), asked, now_ts, show)]
-    nowhere = _nowhere(globs or [], found) if not state and since_ts is None else []
+        found, quiet = _all_found(chosen, asked, S3Settings.from_environment(environ), now_ts, show)
+    nowhere = _nowhere(globs or [], {*quiet, *(life.path for life in found)}) if not state and since_ts is None else []
     found += [Life("", path, State.ABSENT, "no source has it, and nothing knows it") for path in nowhere]
     if as_json:
         typer.echo(json.dumps([asdict(life) for life in found], indent=2))
@@ -76,14 +71,19 @@ def command(
     raise typer.Exit(1 if nowhere else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the arguments ask for. `limit` 0: all."""
-
-    globs: Sequence[str]
-    since_ts: float | None
-    states: frozenset[State]
-    limit: int
+def _all_found(
+    chosen: Sequence[tuple[Pipeline, Source]], asked: Asked, settings: S3Settings, now_ts: float, show: Steps
+) -> tuple[list[Life | OffsetsLife], set[str]]:
+    """With the paths of all partitions of topics, also of those of which there is nothing."""
+    found, partitions = list[Life | OffsetsLife](), set[str]()
+    for pipeline, source in chosen:
+        if source.kafka is None:
+            found += _found(audited_source(pipeline, source, settings), asked, now_ts, show)
+        else:
+            lives, known = topic_lives(pipeline, source, source.kafka, asked, settings)
+            found += lives
+            partitions |= known
+    return found, partitions
 
 
 def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> list[Life]:
@@ -116,18 +116,17 @@ def _kept(lives: Lives, asked: Asked, show: Steps) -> Iterator[Life]:
             yield life
 
 
-def _nowhere(globs: Sequence[str], found: Sequence[Life]) -> list[str]:
-    """Those that are no patterns, and of which there is no file."""
-    paths = {life.path for life in found}
+def _nowhere(globs: Sequence[str], paths: Collection[str]) -> list[str]:
+    """Those that are no patterns, and of which there is no file, and no partition."""
     plain = [glob for glob in globs if not {*glob} & {*"*?[{"}]
     return [glob for glob in plain if not any(glob == path or glob.endswith(f"/{path}") for path in paths)]
 
 
-def _print(lives: Sequence[Life]) -> None:
+def _print(lives: Sequence[Life | OffsetsLife]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for life in lives:
         console.print(one_line(f"{life.source or 'nowhere'}: {life.path}"), style="bold", markup=False)
-        for name, value in facts_of(life):
+        for name, value in facts_of(life) if isinstance(life, Life) else offsets_facts(life):
             console.print(one_line(f" {name:<14} {value}"), markup=False)
     if not lives:
         console.print("no such files")

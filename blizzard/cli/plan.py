@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,9 +14,10 @@ from rich.console import Console
 
 from blizzard.audit.lives import Life, Lives
 from blizzard.audit.plan import Backlog, History, backlog_of, history_of, lives_of
-from blizzard.audit.source import audited_source
+from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import selected_of_files
+from blizzard.cli.plan_topics import TopicPlan, topic_plan
+from blizzard.cli.selection import refuse_options_of_files, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -40,9 +41,24 @@ class SourcePlan:
     backlog: Backlog
     history: History
 
+    @property
+    def work(self) -> Work:
+        backlog = self.backlog
+        listed = backlog.listed if backlog.files > backlog.announced else 0
+        return Work(backlog.files, backlog.bytes, backlog.commits, listed)
+
+    @property
+    def problem(self) -> None:
+        return None
+
+    @property
+    def begins(self) -> str:
+        return "all of it is read"
+
     def as_document(self) -> dict[str, Any]:
         backlog, history = self.backlog, self.history
         return {
+            "kind": "files",
             "source": self.source,
             "is_new": self.is_new,
             **asdict(backlog),
@@ -54,11 +70,11 @@ class SourcePlan:
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """`costs`: None for local sources, which cost nothing."""
+    """`costs`: None for what is local, which costs nothing."""
 
     pipeline: str
     table_uri: str
-    sources: Sequence[SourcePlan]
+    sources: Sequence[SourcePlan | TopicPlan]
     estimate: Estimate
     costs: Sequence[Item] | None
     prices: PriceList
@@ -98,10 +114,12 @@ def command(
 ) -> None:
     """Show what the next runs would read, commit and cost. Only reads: nothing is announced or ingested.
 
-    Exit code 0: done. 1: a source cannot be listed, or its state not be read. 2: the input is wrong.
+    Exit code 0: done. 1: a source cannot be listed, its brokers do not answer, its state cannot be read, or its next
+    run would stop. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected_of_files(load_config(file, environ), pipeline, source)
+    chosen = selected(load_config(file, environ), pipeline, source)
+    refuse_options_of_files(chosen, {"--since": since})
     since_ts = point_in_time(since, "--since", now_ts) if since else None
     known, settings = _prices(prices), S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
@@ -114,6 +132,7 @@ def command(
     else:
         for plan in plans:
             _print(plan)
+    raise typer.Exit(1 if any(source.problem for plan in plans for source in plan.sources) else 0)
 
 
 def _prices(file: Path) -> PriceList:
@@ -133,30 +152,34 @@ def _pipeline_plan(
     now_ts: float,
     since_ts: float | None,
 ) -> PipelinePlan:
-    found: list[SourcePlan] = []
-    for pipeline, source in chosen:
-        audited = audited_source(pipeline, source, settings)
-        lives = lives_of(audited, now_ts)
-        backlog = backlog_of(
-            _shown(lives, show),
-            interval_files=source.checkpoint.interval_files,
-            interval_bytes=source.checkpoint.interval_bytes,
-            since_ts=since_ts,
-        )
-        checkpoint = lives.snapshot.checkpoint
-        found.append(SourcePlan(source.id, checkpoint.sequence < 0, backlog, history_of(audited, checkpoint)))
-    backlogs = [each.backlog for each in found]
-    work = Work(
-        sum(each.files for each in backlogs),
-        sum(each.bytes for each in backlogs),
-        sum(each.commits for each in backlogs),
-        sum(each.listed for each in backlogs if each.files > each.announced),
-    )
-    from_s3 = any(source.uri.startswith("s3") for _, source in chosen)
-    takes = estimate(work) if from_s3 else estimate(work, cores=_cores(), from_s3=False, start_secs=LOCAL_START_SECS)
+    found: list[SourcePlan | TopicPlan] = []
     pipeline = chosen[0][0]
-    costs = bill(work, takes.secs, prices) if from_s3 else None
+    for _, source in chosen:
+        if source.kafka is not None:
+            found.append(topic_plan(pipeline, source, source.kafka, settings))
+        else:
+            audited = audited_source(pipeline, source, settings)
+            found.append(_source_plan(source, audited, show, now_ts=now_ts, since_ts=since_ts))
+    works = [each.work for each in found]
+    work = Work(*(sum(numbers) for numbers in zip(*map(astuple, works), strict=True)))
+    on_aws = any((source.uri if source.kafka is None else pipeline.table_uri).startswith("s3") for _, source in chosen)
+    takes = estimate(work) if on_aws else estimate(work, cores=_cores(), from_s3=False, start_secs=LOCAL_START_SECS)
+    costs = bill(work, takes.secs, prices) if on_aws else None
     return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices)
+
+
+def _source_plan(
+    source: Source, audited: AuditedSource, show: Steps, *, now_ts: float, since_ts: float | None
+) -> SourcePlan:
+    lives = lives_of(audited, now_ts)
+    backlog = backlog_of(
+        _shown(lives, show),
+        interval_files=source.checkpoint.interval_files,
+        interval_bytes=source.checkpoint.interval_bytes,
+        since_ts=since_ts,
+    )
+    checkpoint = lives.snapshot.checkpoint
+    return SourcePlan(source.id, checkpoint.sequence < 0, backlog, history_of(audited, checkpoint))
 
 
 def _cores() -> int:
@@ -179,10 +202,11 @@ def _print(plan: PipelinePlan) -> None:
 
 def lines_of(plan: PipelinePlan) -> Iterator[str]:
     for source in plan.sources:
-        yield f" {source.source}{' (new: all of it is read)' if source.is_new else ''}"
-        yield from _source(source)
+        yield f" {source.source}{f' (new: {source.begins})' if source.is_new else ''}"
+        yield from _source(source) if isinstance(source, SourcePlan) else source.lines()
     if not plan.estimate.runs:
-        yield " nothing to do"
+        if not any(source.problem for source in plan.sources):
+            yield " nothing to do"
         return
     yield f" takes        about {_duration(plan.estimate.secs)} in {plan.estimate.runs:,} runs"
     if plan.dollars is None or plan.costs is None:

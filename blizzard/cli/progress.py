@@ -84,6 +84,10 @@ def _repair_planned(event: dict[str, Any]) -> str:
     return f"{event['source']}: reading {event['files']:,} files once more, {event['bytes']:,} bytes"
 
 
+def _replay_planned(event: dict[str, Any]) -> str:
+    return f"{event['source']}: reading {event['messages']:,} messages of {event['partitions']:,} partitions once more"
+
+
 def _committed(event: dict[str, Any]) -> str:
     dead = f", dead-lettered {event['dead_files']:,} files and {event['dead_records']:,} records"
     return (
@@ -146,6 +150,7 @@ _TEXTS = {
     "swept": _swept,
     "batch_planned": _planned,
     "repair_planned": _repair_planned,
+    "replay_planned": _replay_planned,
     "batch_committed": _committed,
     "file_dead_lettered": _dead,
     "unknown_fields": _unknown_fields,

@@ -10,7 +10,7 @@ import typer
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.rebuild_process import EXIT_CONFIG, EXIT_OK, Question, Rebuild, Told
 from blizzard.cli.rebuild_text import plan_lines, result_lines
-from blizzard.cli.selection import selected_of_files
+from blizzard.cli.selection import selected, selected_of_files
 from blizzard.config import uri as uris
 from blizzard.config.change import CannotChange, replace_file, with_table_uri
 from blizzard.config.checks import check
@@ -41,7 +41,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find out from the table which files are in it, and write the state anew; or rebuild a whole table.
+    """Find out from the table what is in it, and write the state anew; or rebuild a whole table from files.
 
     Exit code 0: all is well now. 1: something is not; the output says what. 2: the input is wrong, or nobody agreed.
     """
@@ -49,7 +49,7 @@ def command(
     config = load_config(file, environ)
     if to is None:
         _refuse_without_to(swap=swap, without_gone=without_gone)
-        ids = [each.id for _, each in selected_of_files(config, pipeline, source)]
+        ids = [each.id for _, each in selected(config, pipeline, source)]
         told = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json).run()
         document: dict[str, Any] = {"file": file, "sources": told.states()}
     else:

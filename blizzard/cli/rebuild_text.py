@@ -42,19 +42,24 @@ def _states(told: Told, *, short: bool = False) -> Iterator[str]:
         after = told.rebuilt.get(source)
         if after is not None:
             state = "well" if not after["problems"] else "not well yet: start the command again"
-            yield f"{source}: rebuilt, {after['files']:,} files, sequence {after['sequence']:,}; {state}"
+            yield f"{source}: rebuilt, {_size(after)}, sequence {after['sequence']:,}; {state}"
         elif not found["problems"]:
-            yield f"{source}: nothing is wrong; {found['files']:,} files, sequence {found['sequence']:,}"
+            yield f"{source}: nothing is wrong; {_size(found)}, sequence {found['sequence']:,}"
         elif not short:
             yield from _planned(source, found)
     for source, error in told.refused.items():
         yield f"{source}: refused: {error}"
 
 
+def _size(found: dict[str, Any]) -> str:
+    return f"{found['files']:,} {'partitions' if found['kind'] == 'topics' else 'files'}"
+
+
 def _planned(source: str, found: dict[str, Any]) -> Iterator[str]:
     for problem in found["problems"]:
         yield f"{source}: {problem['text']}"
-    yield f"  {found['files']:,} files are known then, {found['in_progress']:,} of them ingested in part"
+    in_part = f", {found['in_progress']:,} of them ingested in part" if found["kind"] == "files" else ""
+    yield f"  {_size(found)} are known then{in_part}"
     if found["read_again"]:
         yield (
             f"  {found['read_again']:,} files that were ingested have no row in the table: they are read again. If "

@@ -79,8 +79,9 @@ def _print(answer: Mapping[str, Any]) -> None:
 
 
 def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
+    things = "partitions" if answer["source_kind"] == "topics" else "files"
     if answer["dry_run"]:
-        yield f" {len(answer['planned']):,} files would be read; nothing was written"
+        yield f" {len(answer['planned']):,} {things} would be read; nothing was written"
         yield from _named(answer["planned"])
     elif not answer["files"] and not answer["left"]:
         yield " nothing to do: no open letter is meant"
@@ -88,10 +89,10 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
         files = [file for file in answer["files"] if file["fate"] == fate]
         if files:
             rows = sum(file["rows"] for file in files)
-            yield f" {len(files):,} files {text}" + (f": {rows:,} rows" if rows else "")
+            yield f" {len(files):,} {things} {text}" + (f": {rows:,} rows" if rows else "")
             yield from _named(files)
     if answer["left"]:
-        yield f" {len(answer['left']):,} files are left: the same command goes on with them"
+        yield f" {len(answer['left']):,} {things} are left: the same command goes on with them"
     for text in answer["unreadable"]:
         yield f" cannot be read: {text}"
     if answer["error"]:

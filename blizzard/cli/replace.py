@@ -6,7 +6,7 @@ import typer
 
 from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, selected_of_files
+from blizzard.cli.selection import matching, refuse_options_of_files, selected
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
@@ -30,11 +30,13 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Take the rows of files out of the table and read the files anew, as configured today, in one commit for each
-    source. If one of them cannot be read, nothing changes. Files that the source no longer has keep their rows.
+    source; so are partitions of topics. If one of them cannot be read, nothing changes. Files that the source no longer
+    has keep their rows.
 
     Exit code 0: all were replaced. 1: nothing was, or some could not be. 2: the input is wrong.
     """
-    chosen = selected_of_files(load_config(file, variables()), pipeline, source)
+    chosen = selected(load_config(file, variables()), pipeline, source)
+    refuse_options_of_files(chosen, {"--partition": partition is not None})
     matching(path, "--path")
     if not path and partition is None:
         raise ConfigError(["expected --path or --partition: which files are to be replaced?"])

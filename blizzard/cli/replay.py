@@ -8,7 +8,7 @@ import typer
 
 from blizzard.cli.options import AsJson, File, Jars, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, selected_of_files
+from blizzard.cli.selection import matching, selected
 from blizzard.cli.times import point_in_time
 from blizzard.config.load import load_config
 from blizzard.environment import variables
@@ -41,13 +41,13 @@ def command(
     jars: Jars = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read what the dead letters are about once more, as configured today, and put it into the table, exactly once.
-    The letters of what is in then are settled.
+    """Read what the dead letters are about once more, as configured today, and put it into the table, exactly once:
+    files, their records, and messages of topics. The letters of what is in then are settled.
 
     Exit code 0: all of it is in the table. 1: some was refused again, or could not be tried. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected_of_files(load_config(file, environ), pipeline, source)
+    chosen = selected(load_config(file, environ), pipeline, source)
     matching(path, "--path")
     if records is not None and (stage or reason or path or since or until):
         raise ConfigError(["--records names the records itself: leave out --stage, --reason, --path, --since, --until"])

@@ -1,12 +1,15 @@
 """Which sources of a configuration a command is about, and which of their files."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import ConfigError
 from blizzard.paths.pattern import Pattern
 
-NO_FILES = "it reads topics, and this command is about files; name other sources with --source"
+NO_FILES = (
+    "it reads topics, and --to is about files. To fill a new table with what the brokers still have, give the pipeline "
+    "another `table_uri` and the source `start: earliest`, and run it"
+)
 
 
 def selected_of_files(
@@ -17,6 +20,17 @@ def selected_of_files(
     if problems := [f"source {source.id}: {NO_FILES}" for _, source in found if source.kafka is not None]:
         raise ConfigError(problems)
     return found
+
+
+def refuse_options_of_files(sources: Sequence[tuple[Pipeline, Source]], options: Mapping[str, object]) -> None:
+    """`options`: by name, those that only files know. Raises ConfigError for one that is set."""
+    topics = [source.id for _, source in sources if source.kafka is not None]
+    if problems := [_about_files(name, topics[0]) for name, value in options.items() if value and topics]:
+        raise ConfigError(problems)
+
+
+def _about_files(option: str, source_id: str) -> str:
+    return f"{option} is about files, and source {source_id} reads topics; name other sources with --source"
 
 
 def selected(

@@ -10,6 +10,8 @@ CORES, VCPUS, MEMORY_GB = 4, 6, 23
 FILES_PER_SEC, MB_PER_SEC = {True: 1_000.0, False: 4_100.0}, {True: 11.0, False: 21.0}
 """Rates of one core, from S3 (True) and from a local disk, as docs/sizing.md has them: of nearly empty files, and of
 compressed bytes (MB are 10^6)."""
+MESSAGES_PER_SEC, MESSAGES_MB_PER_SEC = 200_000.0, 75.0
+"""Rates of one core that reads a topic, as docs/sizing.md has them: of nearly empty messages, and of their bytes."""
 BATCH_SECS, BATCH_FILE_SECS = 0.2, 26e-6
 """The driver's share of a batch, and of each of its files."""
 START_SECS, RUN_SECS = 60.0, 3_600.0
@@ -22,12 +24,19 @@ SWEEPER_GB, LIST_SECS = 1.0, 0.1
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be done. `listed`: how many objects a sweep has to list for it."""
+    """What is to be done. `listed`: how many objects a sweep has to list for it. `messages`, `message_bytes`: of
+    topics, beside the files."""
 
-    files: int
-    bytes: int
-    commits: int
+    files: int = 0
+    bytes: int = 0
+    commits: int = 0
     listed: int = 0
+    messages: int = 0
+    message_bytes: int = 0
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.files or self.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +48,10 @@ class Estimate:
 
 
 def estimate(work: Work, *, cores: int = CORES, from_s3: bool = True, start_secs: float = START_SECS) -> Estimate:
-    if not work.files:
+    if work.is_nothing:
         return Estimate(0, 0.0)
     core_secs = work.files / FILES_PER_SEC[from_s3] + work.bytes / 1e6 / MB_PER_SEC[from_s3]
+    core_secs += work.messages / MESSAGES_PER_SEC + work.message_bytes / 1e6 / MESSAGES_MB_PER_SEC
     secs = core_secs / cores + work.commits * BATCH_SECS + work.files * BATCH_FILE_SECS
     runs = math.ceil(secs / RUN_SECS)
     return Estimate(runs, secs + runs * start_secs)
@@ -49,7 +59,7 @@ def estimate(work: Work, *, cores: int = CORES, from_s3: bool = True, start_secs
 
 def bill(work: Work, secs: float, prices: PriceList) -> list[Item]:
     """For runs of so many seconds."""
-    if not work.files:
+    if work.is_nothing:
         return []
     hours, lists = secs / 3_600, math.ceil(work.listed / LIST_OBJECTS)
     segments = math.ceil(work.files / SEGMENT_FILES)
@@ -61,4 +71,4 @@ def bill(work: Work, secs: float, prices: PriceList) -> list[Item]:
         ("S3: sweeps and segments, LIST and PUT", lists + segments * SEGMENT_REQUESTS, "s3_put_or_list"),
         ("Lambda, sweeper: GB-seconds", lists * LIST_SECS * SWEEPER_GB, "lambda_gb_second"),
     )
-    return [Item(what, quantity, prices[name]) for what, quantity, name in items]
+    return [Item(what, quantity, prices[name]) for what, quantity, name in items if quantity or work.files]

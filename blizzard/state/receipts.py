@@ -3,10 +3,11 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from blizzard.errors import UnreadableState
@@ -48,6 +49,9 @@ class Repair(StrEnum):
     """As RECORDS, and an operator has given the records, so the file does not have them."""
 
 
+Offsets = Mapping[str, tuple[int, int]]
+"""By partition (`topic/partition`), from which offset (inclusive) to which (exclusive) it was read."""
+NO_OFFSETS: Offsets = MappingProxyType({})
 _DIGITS = 20
 _SUFFIX = ".json.gz"
 _DIGEST_BYTES = 16
@@ -65,6 +69,8 @@ class Receipt:
     unknown_fields: UnknownFields = NO_FIELDS
     misfits: UnknownFields = NO_FIELDS
     """The columns with values that do not fit them, and were kept beside them."""
+    offsets: Offsets = field(default_factory=lambda: NO_OFFSETS)
+    """Of a source of topics; empty in receipts of earlier versions."""
 
 
 class Receipts:
@@ -84,10 +90,11 @@ class Receipts:
         lines: Sequence[ReceiptLine],
         unknown_fields: UnknownFields = NO_FIELDS,
         misfits: UnknownFields = NO_FIELDS,
+        offsets: Offsets = NO_OFFSETS,
     ) -> Receipt:
         """Write the receipt of an attempt. The checkpoint has to name it. The name has a digest of the content, so that
         a checkpoint vouches for all receipts of its chain."""
-        document = {
+        document: dict[str, Any] = {
             "sequence": sequence,
             "previous": previous,
             "written_ts": now_ts,
@@ -95,11 +102,13 @@ class Receipts:
             "unknown_fields": unknown_fields.as_document(),
             "misfits": misfits.as_document(),
         }
+        if offsets:
+            document["offsets"] = dict(offsets)
         text = json.dumps(document, separators=(",", ":"))
         data = gzip.compress(text.encode(), compresslevel=1, mtime=0)
         name = f"{sequence:0{_DIGITS}d}-{attempt}-{_digest(data)}{_SUFFIX}"
         self._store.put(self._folder + name, data)
-        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields, misfits)
+        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields, misfits, offsets)
 
     def get(self, name: str) -> Receipt:
         """Raises NotFound or UnreadableState."""
@@ -117,6 +126,7 @@ class Receipts:
                 lines=tuple(_lines(json_fields.array(document["files"]))),
                 unknown_fields=UnknownFields.from_document(document.get("unknown_fields")),
                 misfits=UnknownFields.from_document(document.get("misfits")),
+                offsets=_offsets(document.get("offsets", {})),
             )
         except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(
@@ -176,3 +186,8 @@ def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:
         [None if (before := line.get("repairs")) is None else json_fields.natural(before) for line in files],
     )
     return map(ReceiptLine._make, zip(*columns, strict=True))
+
+
+def _offsets(found: Any) -> Offsets:
+    pairs = {path: tuple(json_fields.naturals(pair)) for path, pair in json_fields.mapping(found).items()}
+    return MappingProxyType({path: (start, end) for path, (start, end) in pairs.items()})

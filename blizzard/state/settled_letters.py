@@ -87,7 +87,10 @@ class Settled:
     unreadable: list[str] = field(default_factory=list)
 
     def of(self, letter: Mapping[str, Any]) -> Settlement | None:
-        """What settled a stored letter first; None: it is open."""
+        """What settled a stored letter first; None: it is open. One about messages that were gone before they were
+        read is never settled: it is about many, and none of them can be put into the table."""
+        if "lost_from" in letter:
+            return None
         etag, row, written_ts = str(letter.get("etag", "")), letter.get("row"), time_of(letter) or 0.0
         marks = self.by_path.get(str(letter.get("path", "")), ())
         return next((settlement for mark, settlement in marks if mark.covers(etag, row, written_ts)), None)
@@ -105,14 +108,22 @@ def settled_folders(letters: DeadLetters, settled: Settled) -> set[str]:
 
 
 def letters_with_settlements(
-    store: ObjectStore, state_prefix: str, source_id: str, unreadable: list[str], *, since_ts: float = 0.0
+    store: ObjectStore,
+    state_prefix: str,
+    source_id: str,
+    unreadable: list[str],
+    *,
+    since_ts: float = 0.0,
+    committed: str | None = None,
 ) -> Iterator[tuple[dict[str, Any], Settlement | None]]:
-    """Each stored letter of a source with what settled it; None: it is open. `unreadable`, `since_ts`: as in
-    `DeadLetters.letters`; letters and marks that cannot be read are added."""
+    """Each stored letter of a source with what settled it; None: it is open. `unreadable`, `since_ts`,
+    `committed`: as in `DeadLetters.letters`; letters and marks that cannot be read are added."""
     try:
         settled = SettledLetters(store, state_prefix).read()
         unreadable += settled.unreadable
-        letters = DeadLetters(store, state_prefix, source_id).letters(since_ts=since_ts, unreadable=unreadable)
+        letters = DeadLetters(store, state_prefix, source_id).letters(
+            since_ts=since_ts, unreadable=unreadable, committed=committed
+        )
         for letter in letters:
             yield letter, settled.of(letter)
     except BucketMissing:  # before the table's first write

@@ -1,8 +1,8 @@
 """What one task reads of topics: ranges of offsets, and how to reach the brokers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from blizzard.state.topic_checkpoint import path_of
 
@@ -10,13 +10,32 @@ from blizzard.state.topic_checkpoint import path_of
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
     """The messages of one partition with offsets from `start` (inclusive) to `end` (exclusive). There may be fewer than
-    `end - start`: compaction leaves gaps, and markers of transactions have offsets, too."""
+    `end - start`: compaction leaves gaps, and markers of transactions have offsets, too.
+
+    `wanted`: only the messages with these offsets, ascending; None: all. `given`: payloads that an operator gives in
+    place of theirs, by offset; a message with such an offset need not be there, and the range may be empty then."""
 
     topic: str
     partition: int
     topic_id: str
     start: int
     end: int
+    wanted: tuple[int, ...] | None = None
+    given: tuple[tuple[int, str], ...] = ()
+
+    def as_values(self) -> list[Any]:
+        """As JSON has them. Few ranges have the last two."""
+        values: list[Any] = [self.topic, self.partition, self.topic_id, self.start, self.end]
+        return values if self.wanted is None else [*values, self.wanted, self.given]
+
+    @classmethod
+    def from_values(cls, values: Sequence[Any]) -> Self:
+        topic, partition, topic_id, start, end, *some = values
+        if not some:
+            return cls(topic, partition, topic_id, start, end)
+        wanted, given = some
+        texts = tuple((offset, text) for offset, text in given)
+        return cls(topic, partition, topic_id, start, end, tuple(wanted), texts)
 
     @property
     def path(self) -> str:

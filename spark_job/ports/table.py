@@ -9,6 +9,7 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit
 from blizzard.state.run_ref import SequenceRange
 from blizzard.state.schema_changes import SchemaChange
+from blizzard.state.txns import Txn as Txn
 from spark_job.ports.rows import Rows
 
 R = TypeVar("R", bound=Rows, contravariant=True)
@@ -17,15 +18,6 @@ R = TypeVar("R", bound=Rows, contravariant=True)
 Txns = Mapping[str, int]
 """Versions of Txns, by app id."""
 NO_TXNS: Txns = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Txn:
-    """A Txn action of the table: its app id and version, and when it was committed (Unix seconds; None: unknown)."""
-
-    app_id: str
-    version: int
-    updated_ts: float | None
 
 
 class FieldWish(NamedTuple):

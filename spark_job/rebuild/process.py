@@ -5,8 +5,10 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import BlizzardError, RecoveryError
@@ -18,6 +20,8 @@ from spark_job.rebuild.move import move
 from spark_job.rebuild.parts import Parts
 from spark_job.rebuild.staged_store import StagedStore
 from spark_job.rebuild.state import StateRebuild
+from spark_job.rebuild.topic_parts import rebuilt_topics
+from spark_job.rebuild.topic_state import TopicStateRebuild
 from spark_job.start import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_STOPPED
 from spark_job.tasks.engine import Engine
 from spark_job.wiring import new_id, opened_source, source_job, source_parts
@@ -38,6 +42,23 @@ def ask() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Looked:
+    """At one source's state: what is told of it, and what repairs it."""
+
+    document: Mapping[str, Any]
+    is_well: bool
+    apply: Callable[[], int]
+
+
+def _looked_at(rebuild: StateRebuild | TopicStateRebuild) -> _Looked:
+    if isinstance(rebuild, StateRebuild):
+        found = rebuild.find()
+        return _Looked(found.as_document(), found.is_well, partial(rebuild.apply, found))
+    topics = rebuild.find()
+    return _Looked(topics.as_document(), topics.is_well, partial(rebuild.apply, topics))
+
+
+@dataclass(frozen=True, slots=True)
 class RebuildProcess:
     """`engine_of`: what runs a pipeline. `agreed`: whether what was told shall be done. `stop`: set by a signal."""
 
@@ -53,7 +74,6 @@ class RebuildProcess:
         parts = source_parts(pipeline, source, engine=self.engine_of(pipeline), s3=self.s3, log=self.log)
         state = StagedStore(parts.state, time.time)
         opened = opened_source(replace(parts, state=state, only_states=True))
-        known = {each.id for other, each in self.config.sources() if other.table_uri == pipeline.table_uri}
         return Parts(
             identity=parts.identity,
             settings=parts.settings,
@@ -61,11 +81,24 @@ class RebuildProcess:
             state=state,
             files=parts.files,
             ingest=opened.ingest,
-            known=known | {source.id},
+            known=self._known(pipeline, source),
             clock=time.time,
             new_id=new_id,
             log=self.log,
         )
+
+    def _known(self, pipeline: Pipeline, source: Source) -> set[str]:
+        """The ids of all configured sources of the table."""
+        known = {each.id for other, each in self.config.sources() if other.table_uri == pipeline.table_uri}
+        return known | {source.id}
+
+    def _state_rebuild(self, pipeline: Pipeline, source: Source) -> StateRebuild | TopicStateRebuild:
+        """Raises PermanentError for a source that reads topics, if Kafka's client is not installed."""
+        if source.kafka is None:
+            return StateRebuild(self.parts(pipeline, source))
+        engine, known = self.engine_of(pipeline), self._known(pipeline, source)
+        parts = rebuilt_topics(pipeline, source, source.kafka, engine=engine, s3=self.s3, log=self.log, known=known)
+        return TopicStateRebuild(parts)
 
     # -- the state of each source, in its table
 
@@ -73,27 +106,26 @@ class RebuildProcess:
         """Returns the exit code."""
         planned, code = [], EXIT_OK
         for pipeline, source in wanted:
-            rebuild = StateRebuild(self.parts(pipeline, source))
             try:
-                found = rebuild.find()
+                found = _looked_at(self._state_rebuild(pipeline, source))
             except BlizzardError as error:
                 tell(refused=source.id, error=str(error))
                 code = EXIT_FAILED
                 continue
-            tell(found=found.as_document())
+            tell(found=found.document)
             if not found.is_well:
-                planned.append((pipeline, source, rebuild, found))
+                planned.append((pipeline, source, found.apply))
         if planned and not self.agreed():
             return EXIT_DECLINED
-        for pipeline, source, rebuild, found in planned:
+        for pipeline, source, apply in planned:
             try:
-                rebuild.apply(found)
-                now = StateRebuild(self.parts(pipeline, source)).find()
+                apply()
+                now = _looked_at(self._state_rebuild(pipeline, source))
             except BlizzardError as error:
                 tell(refused=source.id, error=str(error))
                 code = EXIT_FAILED
                 continue
-            tell(rebuilt=now.as_document())
+            tell(rebuilt=now.document)
             code = code if now.is_well else EXIT_FAILED
         return code
 

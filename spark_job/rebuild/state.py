@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from blizzard.errors import LostRace, RecoveryError, TxnLost, UnreadableState
+from blizzard.errors import TxnLost, UnreadableState
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.keeper import LedgerKeeper
 from blizzard.ledger.ledger import open_ledger
@@ -23,6 +23,7 @@ from blizzard.sweep.source_sweep import SourceSweep
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.loop.files.recovery import FilesRead, copy_of, repair
 from spark_job.rebuild.parts import Parts, count_files
+from spark_job.rebuild.unknown_rows import lost_race, refuse_unknown_rows
 
 NOTES: Mapping[str, str] = {
     "txn_lost": "the table has rows of this source, but no Txn that says which commit was the last",
@@ -57,6 +58,7 @@ class Found:
 
     def as_document(self) -> dict[str, Any]:
         return {
+            "kind": "files",
             "source": self.source,
             "sequence": self.checkpoint.sequence,
             "files": self.files,
@@ -104,8 +106,8 @@ class StateRebuild:
         """The table has lost its Txns, so its log proves nothing: only its rows say which files are in it. Of what the
         state beside the table says, only files without rows count. The sequence becomes higher than any before, so that
         the copy that is there never seems to be newer than the table."""
-        self._refuse_unknown_rows()
         parts = self.parts
+        refuse_unknown_rows(parts.table, parts.source_id, parts.known)
         copy = copy_of(parts.codec())[0]
         without_rows = [] if copy is None else self._files_without_rows(copy)
         newest = parts.table.newest_sequence()
@@ -141,25 +143,6 @@ class StateRebuild:
         while paths := [*islice(ingested, _PATHS_AT_ONCE)]:
             count += len(paths) - len(keeper.find(checkpoint, paths))
         return count
-
-    def _refuse_unknown_rows(self) -> None:
-        advice = (
-            "Expected only rows whose `_source` names a source of the configuration: they tell which files are in. "
-            "Nothing was written. "
-        )
-        if self.parts.table.holds_rows_of_nobody():
-            raise RecoveryError(
-                f"the table has lost its Txn of source {self.parts.source_id}, and it holds rows that name no "
-                f"source. {advice}Remove these rows, or, if they are none of this source's files, set the Txn by hand "
-                "as docs/runbook.md says (A table without its Txn)."
-            )
-        others = [name for name in self.parts.table.sources_of_others() if name not in self.parts.known]
-        if others:
-            raise RecoveryError(
-                f"the table has lost its Txn of source {self.parts.source_id}, and it holds rows of sources that "
-                f"are not in the configuration: {', '.join(others)}. {advice}If one of them is this source's former "
-                "name, give it that name back; else add them to the configuration again, or remove their rows."
-            )
 
     def _files_without_rows(self, copy: Checkpoint) -> list[LedgerEntry]:
         """Those that the former ledger has, as far as it can be read: empty files, and refused ones whose dead letters
@@ -204,21 +187,15 @@ class StateRebuild:
         app_id = self.parts.identity.app_id
         has_txn = "txn_lost" not in found.problems and found.checkpoint.sequence >= 0
         if self.parts.table.txn_version(app_id) != (found.checkpoint.sequence if has_txn else None):
-            raise self._lost()
+            raise lost_race(self.parts.source_id)
         self.parts.state.release()
         if found.sweeps:
             self._sweep_all(found.checkpoint)
         if not found.commits:
             return found.checkpoint.sequence
         if not self.parts.commit(found.checkpoint):
-            raise self._lost()
+            raise lost_race(self.parts.source_id)
         return found.checkpoint.sequence + 1
-
-    def _lost(self) -> LostRace:
-        return LostRace(
-            f"another process has committed to source {self.parts.source_id} meanwhile, so this state is not "
-            "committed. Nothing is lost or doubled: start `blizzard rebuild` again, which looks at the table anew."
-        )
 
     def _sweep_all(self, checkpoint: Checkpoint) -> None:
         """So that the next sweep closes no folder that has files which the table lacks."""

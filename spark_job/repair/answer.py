@@ -10,12 +10,16 @@ from spark_job.repair.work import Fate, Item, Result, Work
 _BAD = (Fate.REFUSED, Fate.HELD)
 
 
-def answer_of(source_id: str, wish: Wish, work: Work, *, dry_run: bool, error: str | None) -> Mapping[str, Any]:
+def answer_of(
+    source_id: str, wish: Wish, work: Work, *, kind: str, dry_run: bool, error: str | None
+) -> Mapping[str, Any]:
+    """`kind`: of the source, `files` or `topics`."""
     results = sorted([*wish.results, *work.results], key=lambda result: result.item.path)
     fates = Counter(result.fate for result in results)
     left = [_of_item(item) for item in work.left]
     return {
         "source": source_id,
+        "source_kind": kind,
         "dry_run": dry_run,
         "counts": {**{str(fate): fates[fate] for fate in Fate}, "bad": sum(fates[fate] for fate in _BAD)},
         "rows": sum(result.rows for result in results),

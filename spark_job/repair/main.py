@@ -14,6 +14,8 @@ from typing import Any
 
 from blizzard.audit.lives import Lives
 from blizzard.audit.source import audited_source
+from blizzard.config.formats import ENVELOPE
+from blizzard.config.model import Pipeline, Source
 from blizzard.config.spark_master import spark_options
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
@@ -22,8 +24,19 @@ from blizzard.paths.pattern import Pattern
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.repair.answer import answer_of
+from spark_job.repair.repair_files import Repair
+from spark_job.repair.repair_topics import topic_repair_of, whole_partitions
 from spark_job.repair.wiring import repair_of
-from spark_job.repair.wishes import MAX_PROBLEMS, GivenRecord, Wish, from_given, from_letters, from_lives, given_records
+from spark_job.repair.wishes import (
+    MAX_PROBLEMS,
+    GivenRecord,
+    Wish,
+    from_given,
+    from_letters,
+    from_lives,
+    from_partitions,
+    given_records,
+)
 from spark_job.repair.work import Work
 from spark_job.start import (
     EXIT_CONFIG,
@@ -36,8 +49,10 @@ from spark_job.start import (
     engines_for,
     stop_on_signals,
 )
+from spark_job.tasks.engine import Engine
 from spark_job.tasks.worker_process import collect_garbage_rarely
-from spark_job.wiring import SourceParts, source_parts
+from spark_job.topic_wiring import brokers_of, topic_parts
+from spark_job.wiring import SourceParts, TableParts, source_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +105,7 @@ def main(request: str) -> int:
         asked = on_spark.engine(wanted.engine)
         engines = engines_for(config, wanted.jars, on_spark, s3, log, partial(stop_on_signals, stop))
         parts = [
-            source_parts(pipeline, source, engine=engines.named(engine_of(pipeline, asked)), s3=s3, log=log)
+            _parts(pipeline, source, engines.named(engine_of(pipeline, asked)), s3, log)
             for pipeline, source in config.sources()
             if source.id in wanted.sources
         ]
@@ -114,6 +129,14 @@ def main(request: str) -> int:
     return EXIT_OK
 
 
+def _parts(pipeline: Pipeline, source: Source, engine: Engine, s3: S3Settings, log: Log) -> TableParts:
+    """Raises PermanentError for a source that reads topics, if Kafka's client is not installed."""
+    if source.kafka is None:
+        return source_parts(pipeline, source, engine=engine, s3=s3, log=log)
+    brokers_of(source, source.kafka)
+    return topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
+
+
 def _given(request: Request) -> list[GivenRecord] | None:
     """Raises ConfigError."""
     if request.records is None:
@@ -124,12 +147,12 @@ def _given(request: Request) -> list[GivenRecord] | None:
         raise ConfigError([f"--records {request.records}: cannot be read: {error}"]) from error
 
 
-def _wishes(request: Request, parts: Sequence[SourceParts], records: list[GivenRecord] | None) -> list[Wish]:
+def _wishes(request: Request, parts: Sequence[TableParts], records: list[GivenRecord] | None) -> list[Wish]:
     """Raises ConfigError if a repaired record replaces none that was refused, or nothing is to be replaced."""
     if request.replace:
         wishes = [_listed(request, one) for one in parts]
         if not any(wish.items or wish.results for wish in wishes):
-            raise ConfigError([f"no file of {', '.join(request.sources)} matches: nothing was replaced"])
+            raise ConfigError([f"nothing of {', '.join(request.sources)} matches: nothing was replaced"])
         return wishes
     if records is None:
         wanted = LetterFilter(
@@ -139,9 +162,19 @@ def _wishes(request: Request, parts: Sequence[SourceParts], records: list[GivenR
     taken = dict[int, list[str]]()
     wishes = [from_given(one.state, one.identity.state_prefix, one.identity.source_id, records, taken) for one in parts]
     problems = [_problem_of(one, request, taken.get(one.line, [])) for one in records]
+    problems += [_problem_of_envelope(one) for one, wish in zip(parts, wishes, strict=True) if wish.items]
     if any(problems):
         raise ConfigError([problem for problem in problems if problem][:MAX_PROBLEMS])
     return wishes
+
+
+def _problem_of_envelope(parts: TableParts) -> str | None:
+    if parts.source.format != ENVELOPE:
+        return None
+    return (
+        f"--records: source {parts.source.id} keeps messages as they are (format: envelope), so none can be given. "
+        "Nothing was put back."
+    )
 
 
 def _problem_of(one: GivenRecord, request: Request, letters: Sequence[str]) -> str | None:
@@ -155,17 +188,30 @@ def _problem_of(one: GivenRecord, request: Request, letters: Sequence[str]) -> s
     return None
 
 
-def _listed(request: Request, parts: SourceParts) -> Wish:
+def _listed(request: Request, parts: TableParts) -> Wish:
+    """Raises ConfigError for a partition that cannot be read again whole."""
+    if not isinstance(parts, SourceParts):
+        assert parts.source.kafka is not None
+        whole = whole_partitions(parts, parts.source.kafka, request.matches())
+        return from_partitions(parts.identity.source_id, whole)
     source = audited_source(parts.pipeline, parts.source, parts.s3)
     return from_lives(Lives(source, request.prefix, request.matches(), time.time()), parts.settings.sweep_rules.matches)
 
 
-def _repair(parts: SourceParts, wish: Wish, request: Request, stop: threading.Event, log: Log) -> Mapping[str, Any]:
+def _repair(parts: TableParts, wish: Wish, request: Request, stop: threading.Event, log: Log) -> Mapping[str, Any]:
     work, error = Work(wish.items), None
     if wish.items and not request.dry_run and not stop.is_set():
         try:
-            repair_of(parts, work).run(stop.is_set)
+            _repair_for(parts, work, wish).run(stop.is_set)
         except (BlizzardError, ConnectionRefusedError) as caught:  # the second of py4j, if Spark's JVM has ended
             error = str(caught)
             log("source_failed", source=parts.identity.source_id, kind=type(caught).__name__, error=error)
-    return answer_of(parts.identity.source_id, wish, work, dry_run=request.dry_run, error=error)
+    kind = "files" if isinstance(parts, SourceParts) else "topics"
+    return answer_of(parts.identity.source_id, wish, work, kind=kind, dry_run=request.dry_run, error=error)
+
+
+def _repair_for(parts: TableParts, work: Work, wish: Wish) -> Repair:
+    if isinstance(parts, SourceParts):
+        return repair_of(parts, work)
+    assert parts.source.kafka is not None
+    return topic_repair_of(parts, parts.source.kafka, work, wish.whole)

@@ -12,6 +12,7 @@ from spark_job.loop.ingest import Ingest
 from spark_job.ports.reader import FileRows, Reader
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.ports.table import FileTable
+from spark_job.repair.settler import Settler
 from spark_job.repair.source import RepairSource
 from spark_job.repair.work import Work
 
@@ -23,7 +24,7 @@ class Repair:
     """Of one source."""
 
     ingest: Ingest
-    source: RepairSource
+    settler: Settler
 
     def run(self, stopping: Callable[[], bool] = lambda: False) -> None:
         """Until each item has a result, or until `stopping` is true between two commits. Raises what `Ingest.drain`
@@ -31,7 +32,7 @@ class Repair:
         try:
             self.ingest.drain(stopping)
         finally:
-            self.source.settle_rest()
+            self.settler.settle_rest()
 
 
 def repair_files(
@@ -52,14 +53,16 @@ def repair_files(
 ) -> Repair:
     """As `ingest_files`. `given_reader`: of records that are given as JSON texts."""
     common: dict[str, Any] = {"table": table, "clock": clock, "watch": watch, "new_id": new_id, "log": log}
+    settler = Settler(identity, work, state=state, clock=clock, new_id=new_id, log=log)
     source = RepairSource(
         identity,
         settings,
         work=work,
+        settler=settler,
         given_reader=given_reader,
         reader=reader,
         state=state,
         files=files,
         **common,
     )
-    return Repair(Ingest(identity, settings, source=source, sleep=sleep, **common), source)
+    return Repair(Ingest(identity, settings, source=source, sleep=sleep, **common), settler)

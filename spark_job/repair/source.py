@@ -1,22 +1,19 @@
 """Files that an operator has read once more, as a kind of source: its commits are those of the source itself, under the
 same Txn, and leave its position in the manifest as it is."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from math import floor
 from typing import Any
 
-from blizzard.errors import BlizzardError
 from blizzard.state.batch import PlannedFile, unmoved_plan
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.receipts import Repair
-from blizzard.state.settled_letters import Mark, Scope, SettledLetters, Settlement
 from spark_job.loop.files.source import FilePlan, FileSource
 from spark_job.loop.read_batch import ReadBatch
 from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt
 from spark_job.repair.judge import Chosen, Judge
+from spark_job.repair.settler import NO_COMMIT, Settler, refused_of, result_of_records
 from spark_job.repair.work import Fate, Kind, Result, Work
 
 
@@ -56,14 +53,14 @@ class RepairBatch(ReadBatch):
 
 
 class RepairSource(FileSource):
-    """Implements `SourceKind`. `given_reader`: of the records that are given as JSON texts."""
+    """Implements `SourceKind`. `settler`: of the results of `work`. `given_reader`: of the records that are given as
+    JSON texts."""
 
-    def __init__(self, *args: Any, work: Work, given_reader: Reader[FileRows], **more: Any) -> None:
+    def __init__(self, *args: Any, work: Work, settler: Settler, given_reader: Reader[FileRows], **more: Any) -> None:
         super().__init__(*args, **more)
         self._work = work
         self._given_reader = given_reader
-        self._dead_letters = DeadLetters(self._state, self._identity.state_prefix, self._identity.source_id)
-        self._settled = SettledLetters(self._state, self._identity.state_prefix)
+        self._settler = settler
         self._new_id: Callable[[], str] = more["new_id"]
         self._waiting: tuple[RepairPlan, RepairBatch] | None = None
         rules = self._settings.rules
@@ -81,7 +78,7 @@ class RepairSource(FileSource):
         unmoved, began_ts = unmoved_plan(checkpoint, self._settings.rules), self._clock()
         while items := self._work.next_batch(self._settings.rules):
             if checkpoint.sequence < 0 and items[0].kind is not Kind.REPLACE:
-                self._end_all("the table has no commit of this source")
+                self._work.hold_all(NO_COMMIT)
                 break
             chosen = self._judge.choose(checkpoint, items, self._work)
             chosen = [one for one in chosen if one.replaces == chosen[0].replaces]
@@ -120,7 +117,9 @@ class RepairSource(FileSource):
         if failed and plan.kind is Kind.REPLACE:  # all or nothing
             for result in failed:
                 self._work.end(result)
-            self._end_all(f"{failed[0].item.path}, which is of the same commit, cannot be read: nothing was replaced")
+            self._work.hold_all(
+                f"{failed[0].item.path}, which is of the same commit, cannot be read: nothing was replaced"
+            )
             return None
         if len(failed) == len(results):
             for result in failed:
@@ -137,21 +136,17 @@ class RepairSource(FileSource):
             for result in unlike:
                 self._work.end(result)
             return None
-        refused: dict[str, dict[int, str]] = {}
-        if any(outcome.dead_records for outcome in rows.outcomes):
-            for letter in rows.refused_records():
-                refused.setdefault(letter.path, {})[letter.row or 0] = letter.error
-        results = [_result_of_records(one, refused.get(one.file.path, {})) for one in plan.chosen]
+        refused = refused_of(rows)
+        results = [
+            result_of_records(one.item, _numbers(one.file), one.present, refused.get(one.file.path, {}))
+            for one in plan.chosen
+        ]
         if not rows.row_count:
             for result in results:
                 self._work.end(result)
             return None
         taken = [outcome for outcome in rows.outcomes if outcome.rows]
         return RepairBatch(rows, results=results, taken=taken)
-
-    def _end_all(self, reason: str) -> None:
-        for item in self._work.left:
-            self._work.end(Result(item, Fate.HELD, reason))
 
     # -- the commit
 
@@ -173,43 +168,7 @@ class RepairSource(FileSource):
         if self._waiting is None:
             return
         (plan, batch), self._waiting = self._waiting, None
-        for result in batch.results:
-            if result.fate is Fate.DONE or result.rows:
-                result.sequence, result.version = checkpoint.sequence, version
-            self._work.end(result)
-        self._settle(batch.results, plan.began_ts, (checkpoint.sequence, version))
-
-    def settle_rest(self) -> None:
-        """The letters of what was in the table already, or has been superseded."""
-        self._settle([result for result in self._work.results if result.version is None], self._clock(), (None, None))
-
-    def _settle(self, results: Iterable[Result], before_ts: float, commit: tuple[int | None, int | None]) -> None:
-        """If storage refuses it, the letters look open, and the next replay repeats this."""
-        results = [*results]
-        anew = [one.item.path for one in results if one.fate is Fate.DONE and not one.item.is_of_records]
-        etags = self._dead_letters.etags_of(anew)
-        marks = tuple(mark for one in results for mark in marks_of(one, before_ts, etags.get(one.item.path, ())))
-        if not marks:
-            return
-        try:
-            self._settled.put(Settlement(self._clock(), *commit, marks), self._new_id())
-        except BlizzardError as error:
-            self._log("publish_failed", source=self._identity.source_id, error=str(error))
-
-
-def marks_of(result: Result, before_ts: float, etags: Iterable[str]) -> Iterator[Mark]:
-    """Of the letters that a result settles, written before this time. Those of a file that was read anew are all that
-    there are now, of any content (`etags`); a content that comes later has letters of its own."""
-    item, before_ts = result.item, floor(before_ts * 1000) / 1000  # letters have milliseconds
-    if item.is_of_records:
-        rows = item.records if result.fate is Fate.SUPERSEDED else result.settled
-        if rows:
-            yield Mark(item.path, Scope.RECORDS, before_ts, item.etag, rows)
-    elif result.fate is Fate.DONE:
-        for etag in sorted({item.etag, *etags}):
-            yield Mark(item.path, Scope.ALL, before_ts, etag)
-    elif result.fate in (Fate.IN_ALREADY, Fate.SUPERSEDED):
-        yield Mark(item.path, Scope.FILE, before_ts, item.etag)
+        self._settler.committed(batch.results, plan.began_ts, sequence=checkpoint.sequence, version=version)
 
 
 def _result_of_file(one: Chosen, outcome: Outcome) -> Result:
@@ -233,14 +192,6 @@ def _unlike(one: Chosen, outcome: Outcome) -> Result | None:
             "their numbers may be others: `blizzard replace --path` reads all of it anew",
         )
     return None
-
-
-def _result_of_records(one: Chosen, refused: dict[int, str]) -> Result:
-    wanted = _numbers(one.file)
-    settled = tuple(sorted({*one.present, *wanted} - refused.keys()))
-    fate = Fate.DONE if not refused else Fate.REFUSED
-    reason = next(iter(refused.values()), None)
-    return Result(one.item, fate, reason, rows=len(wanted) - len(refused), settled=settled, refused=refused)
 
 
 def _numbers(file: PlannedFile) -> tuple[int, ...]:

@@ -1,12 +1,10 @@
 """From a source to one of which files and records can be read once more."""
 
 import time
-from dataclasses import replace
 
-from blizzard.config.model import Source
+from spark_job.repair.given_settings import given_settings
 from spark_job.repair.repair_files import Repair, repair_files
 from spark_job.repair.work import Work
-from spark_job.tasks.task_reader import ReadSettings
 from spark_job.wiring import SourceParts, new_id, read_settings, table_and_readers
 
 
@@ -29,10 +27,3 @@ def repair_of(parts: SourceParts, work: Work) -> Repair:
         sleep=time.sleep,
         log=parts.log,
     )
-
-
-def given_settings(source: Source) -> ReadSettings:
-    """How records are read that an operator gives: as lines of JSON, whatever the format of the source."""
-    settings = read_settings(source)
-    options = settings.options if settings.format == "ndjson" else {}
-    return replace(settings, format="ndjson", compression="none", options=options)

@@ -10,6 +10,7 @@ from blizzard.errors import ConfigError
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.base import ObjectStore
+from spark_job.repair.topic_whole import WholePartitions
 from spark_job.repair.work import Fate, Item, Kind, Result
 
 MAX_PROBLEMS = 20
@@ -18,20 +19,38 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(slots=True)
 class Wish:
-    """`results`: of what needs no reading, or cannot be read once more. `unreadable`: letters and marks."""
+    """`results`: of what needs no reading, or cannot be read once more. `unreadable`: letters and marks. `whole`: of
+    the partitions that are to be replaced."""
 
     items: list[Item] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
+    whole: WholePartitions | None = None
 
 
 @dataclass(slots=True)
 class _Letters:
-    """The open letters of one content of a file. `members`: numbers of refused members of a zip."""
+    """The open letters of one content of a file. `members`: numbers of refused members of a zip. `gaps`: offsets that a
+    topic's partition had lost before they were read, the first and the last of each."""
 
     of_file: bool = False
     rows: set[int] = field(default_factory=set)
     members: set[int] = field(default_factory=set)
+    gaps: set[tuple[int, int]] = field(default_factory=set)
+
+    def add(self, letter: Mapping[str, Any]) -> None:
+        if "row" not in letter:
+            self.of_file = True
+        elif (gap := _gap_of(letter)) is not None:
+            self.gaps.add(gap)
+        elif _is_of_member(letter):
+            self.members.add(letter["row"])
+        else:
+            self.rows.add(letter["row"])
+
+    def lost_rows(self) -> set[int]:
+        """Of the rows, those within a gap: an attempt that did not commit could still read them."""
+        return {row for row in self.rows if any(first <= row <= last for first, last in self.gaps)}
 
 
 def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: LetterFilter) -> Wish:
@@ -40,24 +59,26 @@ def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: 
     for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
         if settlement is not None or not wanted.wants(letter):
             continue
-        found = by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters())
-        if "row" not in letter:
-            found.of_file = True
-        elif _is_of_member(letter):
-            found.members.add(letter["row"])
-        else:
-            found.rows.add(letter["row"])
+        by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters()).add(letter)
     for (path, etag), letters in sorted(by_content.items()):
         if letters.of_file:
             wish.items.append(Item(Kind.FILE, path, etag))
             continue
-        if letters.rows:
-            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(letters.rows))))
+        if rows := letters.rows - letters.lost_rows():
+            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(rows))))
+        for first, last in sorted(letters.gaps):
+            reason = f"offsets {first} to {last} were gone before they were read"
+            wish.results.append(Result(Item(Kind.RECORDS, path, etag, (first,)), Fate.HELD, reason))
         if letters.members:
             item = Item(Kind.RECORDS, path, etag, tuple(sorted(letters.members)))
             reason = "a member of a zip that was refused has no numbers for its records: `blizzard replace --path`"
             wish.results.append(Result(item, Fate.HELD, reason))
     return wish
+
+
+def _gap_of(letter: Mapping[str, Any]) -> tuple[int, int] | None:
+    """The first and the last offset of a letter about messages that nobody has read; None: it is of another kind."""
+    return (letter["lost_from"], letter["lost_to"]) if "lost_from" in letter else None
 
 
 def _is_of_member(letter: Mapping[str, Any]) -> bool:
@@ -151,17 +172,19 @@ def from_given(
 ) -> Wish:
     """Of the records, those for which this source has a letter. `taken`: by line, which letters it may mean; this adds
     to it."""
-    wish, etags = Wish(), dict[tuple[str, int], dict[str, bool]]()
+    wish, etags, gaps = Wish(), dict[tuple[str, int], dict[str, bool]](), set[tuple[str, int]]()
     wanted = {(one.path, one.row) for one in records}
     for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
         place = str(letter.get("path")), letter.get("row")
-        if place in wanted and not _is_of_member(letter):
+        if place in wanted and _gap_of(letter) is not None:
+            gaps.add((place[0], int(place[1] or 0)))  # it is about many messages, and has this one's number
+        elif place in wanted and not _is_of_member(letter):
             known = etags.setdefault((place[0], int(place[1] or 0)), {})
             etag = str(letter["etag"])
             known[etag] = known.get(etag, False) or settlement is None
     by_content = dict[tuple[str, str], dict[int, str]]()
     for one in records:
-        letters = etags.get((one.path, one.row), {})
+        letters = {} if (one.path, one.row) in gaps else etags.get((one.path, one.row), {})
         known = {etag: is_open for etag, is_open in letters.items() if one.etag in ("", etag)}
         meant = [etag for etag, is_open in known.items() if is_open] or [*known]
         if meant and one.source in ("", source_id):
@@ -184,4 +207,17 @@ def from_lives(lives: Iterable[Life], matches: Callable[[str], bool]) -> Wish:
             wish.items.append(item)
         elif life.rows:
             wish.results.append(Result(item, Fate.HELD, "the source no longer has it; its rows stay in the table"))
+    return wish
+
+
+def from_partitions(source_id: str, whole: WholePartitions) -> Wish:
+    """Raises ConfigError if one of them cannot be read again whole. Errors as of `WholePartitions.newest`."""
+    known, wish = whole.newest(), Wish(whole=whole)
+    refused = [f"{path}: {why}" for path, why in sorted(known.items()) if isinstance(why, str)]
+    if refused:
+        text = f"source {source_id} cannot be read again whole, so nothing was replaced: "
+        raise ConfigError([text + each for each in refused[:MAX_PROBLEMS]])
+    for path, one in sorted(known.items()):
+        if not isinstance(one, str):
+            wish.items.append(Item(Kind.OFFSETS, path, one.topic_id))
     return wish

@@ -1,14 +1,14 @@
 """What an operator wants to have read once more, and what has become of it."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from blizzard.state.batch import BatchRules
 
 
 class Kind(StrEnum):
-    """How a file is read once more. A commit has files of one kind."""
+    """How a file, or a partition of a topic, is read once more. A commit has files of one kind."""
 
     REPLACE = "replace"
     """As a whole, as it is now: its rows take the place of those that the table has of it."""
@@ -18,6 +18,8 @@ class Kind(StrEnum):
     """Some of its records, which were refused."""
     GIVEN = "given"
     """Records that are given in place of refused ones."""
+    OFFSETS = "offsets"
+    """All messages of a topic's partition: their rows take the place of those that the table has of it."""
 
 
 class Fate(StrEnum):
@@ -37,8 +39,9 @@ class Fate(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file. `etag`: of the content that is meant; empty: whatever it has now. `records`: the numbers of those that
-    are meant, ascending; `given`: their texts, of kind GIVEN."""
+    """One file, or one partition of a topic: its records are messages, numbered by their offsets. `etag`: of the
+    content that is meant; empty: whatever it has now. `records`: the numbers of those that are meant, ascending;
+    `given`: their texts, of kind GIVEN."""
 
     kind: Kind
     path: str
@@ -49,8 +52,8 @@ class Item:
 
     @property
     def is_of_records(self) -> bool:
-        """Whether some records are meant, and not the file as a whole."""
-        return self.kind in (Kind.RECORDS, Kind.GIVEN)
+        """Whether records are meant, by their numbers, and not a file as a whole."""
+        return self.kind in (Kind.RECORDS, Kind.GIVEN, Kind.OFFSETS)
 
     @property
     def key(self) -> tuple[str, str, bool]:
@@ -72,6 +75,13 @@ class Result:
     version: int | None = None
 
 
+def part_of(item: Item, records: Collection[int]) -> Item:
+    """Some records of an item that is of records."""
+    some = tuple(sorted(records))
+    given = {number: item.given[number] for number in some} if item.given else {}
+    return replace(item, records=some, given=given)
+
+
 class Work:
     """The items that are left, and the results of the others."""
 
@@ -83,17 +93,31 @@ class Work:
         if self._left.pop(result.item.key, None) is not None:
             self.results.append(result)
 
+    def hold(self, item: Item, records: Collection[int], reason: str) -> Item | None:
+        """Ends some records of the item. Returns what is left of it; None: nothing."""
+        self.results.append(Result(part_of(item, records), Fate.HELD, reason))
+        kept = {*item.records} - {*records}
+        if not kept:
+            del self._left[item.key]
+            return None
+        self._left[item.key] = left = part_of(item, kept)
+        return left
+
+    def hold_all(self, reason: str) -> None:
+        for item in self.left:
+            self.end(Result(item, Fate.HELD, reason))
+
     @property
     def left(self) -> Sequence[Item]:
         return [*self._left.values()]
 
     def next_batch(self, rules: BatchRules) -> Sequence[Item]:
-        """Of one kind. Files that are replaced are all in one commit."""
+        """Of one kind. What is replaced is all in one commit."""
         first = next(iter(self._left.values()), None)
         if first is None:
             return ()
         same = [item for item in self._left.values() if item.kind is first.kind]
-        return same if first.kind is Kind.REPLACE else [*_filled(same, rules)]
+        return same if first.kind in (Kind.REPLACE, Kind.OFFSETS) else [*_filled(same, rules)]
 
 
 def _filled(items: Sequence[Item], rules: BatchRules) -> Iterator[Item]:

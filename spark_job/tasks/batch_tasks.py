@@ -111,7 +111,7 @@ def _read_files(task: Task, files: str) -> Report:
 
 def _read_ranges(task: Task, topics: TopicSettings, ranges: str) -> Report:
     from spark_job.tasks.topics.consume import messages_of  # librdkafka, which few jobs need
-    from spark_job.tasks.topics.range_reader import RangeReader
+    from spark_job.tasks.topics.range_reader import Messages, RangeReader
 
     settings, destination = task.settings, task.destination
     buffer_bytes, new_name = settings.buffer_bytes, lambda: uuid.uuid4().hex
@@ -122,8 +122,15 @@ def _read_ranges(task: Task, topics: TopicSettings, ranges: str) -> Report:
         destination.deferred(task.s3, buffer_bytes // DEFERRED_BUFFER_DIVISOR, new_name, time.time),
         checker_of(destination.layout.rules),
     )
-    wanted = [OffsetRange(*values) for values in json.loads(ranges)]
-    return reader.read(wanted, messages_of(wanted, topics, settings.ahead_bytes))
+    wanted = [OffsetRange.from_values(values) for values in json.loads(ranges)]
+    if all(one.wanted is None for one in wanted):
+        return reader.read(wanted, messages_of(wanted, topics, settings.ahead_bytes))
+    from spark_job.tasks.topics.chosen import chosen_messages
+
+    def read(some: Sequence[OffsetRange]) -> Messages:
+        return messages_of(some, topics, settings.ahead_bytes)
+
+    return reader.read(wanted, chosen_messages(wanted, read, round(1000 * time.time())))
 
 
 def task_files(files: Sequence[PlannedFile], partition_columns: Mapping[str, str]) -> list[TaskFile]:

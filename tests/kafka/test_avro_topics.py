@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from blizzard.errors import PermanentError
+from tests.kafka.test_topic_replay import Replay
 from tests.kafka.topic_lake import NewLake
 from tests.kafka.topics import Message
 from tests.unit.schema_registry import Answer, Registry, encoded, framed, record_of, refers_to
@@ -145,3 +146,20 @@ def test_a_schema_that_refers_to_others(new_lake: NewLake, registry: Registry) -
     assert (letter["row"], letter["key"]) == (1, "k")
     said = "it refers to version 7 of subject 'address': the registry has no such version of the subject"
     assert f"schema {bad} of the registry: {said}" in letter["error"]
+
+
+def test_refused_payloads_are_replayed_when_the_registry_knows_their_schema(
+    new_lake: NewLake, registry: Registry
+) -> None:
+    lake = new_lake()
+    known = registry.add(OLD)
+    lake.produce(framed(known, OLD, {"id": 1, "name": "a"}), framed(known + 1, OLD, {"id": 2, "name": "b"}), b"none")
+    lake.run(source(registry))
+    assert [letter["row"] for letter in lake.letters()] == [1, 2]
+    assert registry.add(OLD) == known + 1
+    replay = Replay(lake, configured=source(registry))
+    replay.run()
+    assert [(result.fate, result.rows) for result in replay.work.results] == [("refused", 1)]
+    Replay(lake, configured=source(registry), given={2: '{"id": 4, "name": "d", "page": "p"}'}).run()
+    rows = [(row["id"], row["page"], row["_source"]["row"]) for row in lake.rows()]
+    assert rows == [(1, None, 0), (2, None, 1), (4, "p", 2)]

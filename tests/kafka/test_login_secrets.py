@@ -10,6 +10,7 @@ from blizzard.errors import PermanentError
 from infra.local.kafka.cluster import KafkaCluster
 from infra.local.processes.server_process import REGION, LocalAws
 from tests.kafka.msk.cluster import READER
+from tests.kafka.test_topic_replay import Replay
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.unit.schema_registry import Registry, framed, record_of
 
@@ -117,3 +118,15 @@ def test_a_schema_registrys_login_is_a_secret_that_may_change(aws: LocalAws, new
         lake.run(source.replace(source.split('"')[1], registry.url))
     assert [row["id"] for row in lake.rows()] == [1, 2]
     assert "-password" not in str(lake.events)
+
+
+def test_a_given_record_needs_no_schema_registry(aws: LocalAws, new_lake: NewLake) -> None:
+    secret, lake = Secret(aws, "u", "registry-password"), new_lake()
+    with Registry(("u", "registry-password")) as registry:
+        source = f"""format: avro
+                    schema: id BIGINT
+                    avro: {{registry: {{url: "{registry.url}", secret: {secret.name}}}}}"""
+        lake.produce(framed(registry.add(SCHEMA), SCHEMA, {"id": 1}), b"no record")
+        lake.run(source)
+    Replay(lake, configured=source, given={1: '{"id": 2}'}).run()
+    assert [row["id"] for row in lake.rows()] == [1, 2]

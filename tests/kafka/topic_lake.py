@@ -56,6 +56,13 @@ class TopicLake:
                     {source}
         """
 
+    def config_file(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> Path:
+        """The configuration, for commands."""
+        file = self.table.parent.parent / "pipelines.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.configuration(source, kafka, pipeline))
+        return file
+
     def job(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> SourceJob:
         (found,) = parse_config(self.configuration(source, kafka, pipeline), {}, folder="/").sources()
         assert found[1].kafka is not None

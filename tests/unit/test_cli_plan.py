@@ -19,6 +19,8 @@ from blizzard.prices.backlog import (
     FILES_PER_SEC,
     MB_PER_SEC,
     MEMORY_GB,
+    MESSAGES_MB_PER_SEC,
+    MESSAGES_PER_SEC,
     SWEEPER_GB,
     VCPUS,
     Work,
@@ -140,6 +142,22 @@ def test_rates_are_those_of_the_page_on_sizing() -> None:
         assert row is not None
         assert [float(row[1].replace(",", "")), float(row[2])] == [FILES_PER_SEC[from_s3], MB_PER_SEC[from_s3]]
     assert f"{BATCH_SECS} seconds plus {BATCH_FILE_SECS * 1e6:.0f} microseconds per file" in page
+
+
+def test_rates_of_topics_are_those_of_the_page_on_sizing() -> None:
+    page = section("docs/sizing.md", "## How large a job has to be")
+    assert f"counts {MESSAGES_PER_SEC:,.0f} messages and {MESSAGES_MB_PER_SEC:.0f} MB a second" in page
+    assert pytest.approx(130_000, rel=0.01) == 1 / (1 / MESSAGES_PER_SEC + 200 / 1e6 / MESSAGES_MB_PER_SEC)
+    assert "about 130,000 messages of 200 bytes a second" in page
+
+
+def test_a_hundred_million_messages() -> None:
+    work = Work(commits=100, messages=100_000_000, message_bytes=20_000_000_000)
+    takes = estimate(work)
+    core_secs = 100_000_000 / MESSAGES_PER_SEC + 20_000 / MESSAGES_MB_PER_SEC
+    assert takes.secs == pytest.approx(core_secs / 4 + 0.2 * 100 + 60 * takes.runs)
+    items = bill(work, takes.secs, read_prices())
+    assert [item.what.partition(",")[0] for item in items] == ["EMR Serverless", "EMR Serverless", "S3: data files"]
 
 
 def test_the_sweepers_memory_is_that_of_the_template() -> None:

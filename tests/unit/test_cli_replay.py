@@ -204,7 +204,7 @@ def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest
         (["replay", config, "--since", "soon"], "--since soon"),
         (["replace", config], "expected --path or --partition"),
         (["replace", config, "--partition", "/"], "--partition: expected a folder of the source"),
-        (["replace", config, "--path", "x*"], "no file of orders:shop matches"),
+        (["replace", config, "--path", "x*"], "nothing of orders:shop matches"),
         (["replace", "absent.yaml", "--path", "x*"], "absent.yaml"),
     ):
         assert main(words) == 2

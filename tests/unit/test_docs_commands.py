@@ -15,11 +15,14 @@ from blizzard.audit.lives import Life
 from blizzard.audit.plan import Backlog, History
 from blizzard.audit.reach import Fate
 from blizzard.audit.report import AuditReport, RowsAudit, SampleAudit, Verdict
+from blizzard.audit.topic_plan import MessageHistory, PartitionBacklog, TopicBacklog
+from blizzard.audit.topic_ranges import OffsetsLife
 from blizzard.cli import COMMANDS, app, load, main
 from blizzard.cli.files import State
 from blizzard.cli.letter_groups import LetterGroup
 from blizzard.cli.letters import Letters
 from blizzard.cli.plan import PipelinePlan, SourcePlan
+from blizzard.cli.plan_topics import TopicPlan
 from blizzard.cli.setup import Result, _as_json
 from blizzard.cli.source_status import SourceStatus
 from blizzard.cli.versions import versions
@@ -33,6 +36,7 @@ from blizzard.infer.findings import (
     RuleFound,
     SourceFound,
 )
+from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.prices.backlog import Estimate
 from blizzard.prices.price_list import read_prices
 from blizzard.state.checkpoint import Checkpoint
@@ -154,6 +158,16 @@ def test_every_field_of_the_operators_json_is_documented() -> None:
     }
     for command, names in documents.items():
         assert names <= words(section("docs/cli.md", f"## `blizzard {command}`")), command
+
+
+def test_every_field_of_the_operators_json_about_topics_is_documented() -> None:
+    plan = TopicPlan("", TopicBacklog(True), MessageHistory(), BatchLimits(1, 1)).as_document()
+    documents = {
+        "## What the next runs would read": {*plan, *PartitionBacklog.__dataclass_fields__},
+        "## Which commit has a message": {*OffsetsLife.__dataclass_fields__},
+    }
+    for heading, names in documents.items():
+        assert names <= words(section("docs/kafka.md", heading)), heading
 
 
 def test_every_notice_of_an_audit_is_documented() -> None:

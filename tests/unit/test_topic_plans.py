@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
+from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Cluster, Topic
+from blizzard.kafka.positions import first_positions
 from blizzard.log import silent
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 from spark_job.loop.read_batch import ReadBatch
-from spark_job.loop.topics.plan_ranges import BatchLimits
-from spark_job.loop.topics.positions import first_positions
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import TopicSource
 from spark_job.ports.stopwatch import Stopwatch

@@ -6,7 +6,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_job.loop.topics.plan_ranges import BatchLimits, shares, tasks_of
+from blizzard.kafka.batch_limits import BatchLimits
+from spark_job.loop.topics.plan_ranges import shares, tasks_of
 from spark_job.ports.offset_range import OffsetRange
 
 PARTITIONS = st.tuples(st.sampled_from("tu"), st.integers(0, 5))
@@ -45,7 +46,7 @@ def test_tasks_have_every_offset_once_and_no_two_ranges_of_a_partition(
     wanted: list[tuple[int, int]], cores: int
 ) -> None:
     ranges = [OffsetRange("t", number, "id", start, start + count) for number, (start, count) in enumerate(wanted)]
-    tasks = [[OffsetRange(*values) for values in json.loads(task)] for task in tasks_of(ranges, cores)]
+    tasks = [[OffsetRange.from_values(values) for values in json.loads(task)] for task in tasks_of(ranges, cores)]
     for one in ranges:
         pieces = sorted(
             (piece.start, piece.end) for task in tasks for piece in task if piece.partition == one.partition

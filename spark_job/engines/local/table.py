@@ -10,12 +10,12 @@ from pyspark.sql.types import StructField, StructType
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_protocol import WITH_FEATURES
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe
-from spark_job.engines.local.txns import txns_of
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.columns import needs_mapping

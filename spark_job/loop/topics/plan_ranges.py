@@ -2,27 +2,13 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from blizzard.state.topic_checkpoint import Partition
 from spark_job.ports.offset_range import OffsetRange
 
-FIRST_GUESS_BYTES = 1024
-"""Of a message, before any was read."""
 MIN_TASK_MESSAGES = 20_000
 """A smaller task would only add a data file."""
 TASKS_PER_CORE = 1
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """Of one batch. `bytes`: of keys, headers and payloads, about."""
-
-    messages: int
-    bytes: int
-
-    def messages_of(self, bytes_each: float) -> int:
-        return max(1, min(self.messages, int(self.bytes / max(1.0, bytes_each))))
 
 
 def shares(lags: Mapping[Partition, int], most: int) -> dict[Partition, int]:
@@ -40,7 +26,10 @@ def shares(lags: Mapping[Partition, int], most: int) -> dict[Partition, int]:
 
 
 def tasks_of(ranges: Sequence[OffsetRange], cores: int) -> list[str]:
-    """What each task reads, as `ReadTasks` takes it. A large range is divided; no task has two of one partition."""
+    """What each task reads, as `ReadTasks` takes it. A large range is divided; no task has two of one partition, unless
+    some of its messages are wanted."""
+    if any(one.wanted is not None for one in ranges):
+        return _tasks_of_wanted(ranges, cores)
     total = sum(one.length for one in ranges)
     count = max(1, min(TASKS_PER_CORE * cores, total // MIN_TASK_MESSAGES))
     share = -(-total // count)
@@ -54,13 +43,21 @@ def tasks_of(ranges: Sequence[OffsetRange], cores: int) -> list[str]:
             room = share
         filled[-1].append(piece)
         room -= piece.length
-    return [json.dumps([_values(one) for one in task]) for task in (*tasks, *filled)]
+    return [json.dumps([one.as_values() for one in task]) for task in (*tasks, *filled)]
+
+
+def _tasks_of_wanted(ranges: Sequence[OffsetRange], cores: int) -> list[str]:
+    """All ranges of a partition are in one task."""
+    by_path: dict[str, list[OffsetRange]] = {}
+    for one in ranges:
+        by_path.setdefault(one.path, []).append(one)
+    total = sum(len(one.wanted or ()) for one in ranges)
+    count = max(1, min(cores, len(by_path), total // MIN_TASK_MESSAGES))
+    partitions = sorted(by_path.values(), key=lambda some: -sum(len(one.wanted or ()) for one in some))
+    tasks = [[one for some in partitions[at::count] for one in some] for at in range(count)]
+    return [json.dumps([one.as_values() for one in task]) for task in tasks]
 
 
 def _pieces(one: OffsetRange, share: int) -> list[OffsetRange]:
     starts = range(one.start, one.end, share)
     return [OffsetRange(one.topic, one.partition, one.topic_id, at, min(at + share, one.end)) for at in starts]
-
-
-def _values(one: OffsetRange) -> tuple[str, int, str, int, int]:
-    return one.topic, one.partition, one.topic_id, one.start, one.end

@@ -38,8 +38,8 @@ def recover(
             raise TxnLost(
                 f"the table holds rows of source {identity.source_id} but no Txn of {identity.app_id!r}. Expected both "
                 "or neither. The likely cause is a table that was copied or rebuilt without its log, or another "
-                "writer that used this source's name. Restore the table with its log, or give the source another name "
-                "and remove its rows from the table first."
+                "writer that used this source's name. `blizzard rebuild` makes the state anew from the rows. Or "
+                "restore the table with its log, or give the source another name and remove its rows first."
             )
         return None
     checkpoint = None if commit is None else _checkpoint_of(commit, identity, state, log)

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from blizzard.config.kafka_options import KafkaOptions
+from blizzard.kafka.batch_limits import BatchLimits
 from spark_job.loop.ingest import LoopSettings
-from spark_job.loop.topics.plan_ranges import BatchLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,9 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
+from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES
 from blizzard.kafka.brokers import Brokers
-from blizzard.log import Log
-from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
-from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import ReceiptLine, Receipts
-from blizzard.state.schema_changes import SchemaChange
-from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, further_txns, path_of
-from blizzard.storage.base import ObjectStore
-from spark_job.loop.evolution import Evolution
-from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
-from spark_job.loop.topics.plan_ranges import FIRST_GUESS_BYTES, shares
-from spark_job.loop.topics.positions import (
+from blizzard.kafka.positions import (
     Gap,
     beginnings,
     check_ends,
@@ -29,9 +20,19 @@ from spark_job.loop.topics.positions import (
     refuse_gaps,
     with_offsets,
 )
+from blizzard.kafka.takeover import taken_over
+from blizzard.log import Log
+from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import ReceiptLine, Receipts
+from blizzard.state.schema_changes import SchemaChange
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, further_txns, path_of
+from blizzard.storage.base import ObjectStore
+from spark_job.loop.evolution import Evolution
+from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
+from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.recovery import recover
 from spark_job.loop.topics.settings import TopicLoopSettings
-from spark_job.loop.topics.takeover import taken_over
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
@@ -162,7 +163,7 @@ class TopicSource:
 
     def read(self, plan: RangePlan) -> ReadBatch | None:
         with self._watch.part("read"):
-            rows = self._reader.read_ranges(plan.ranges, sequence=plan.base.sequence + 1)
+            rows = self._reader_for(plan).read_ranges(plan.ranges, sequence=plan.base.sequence + 1)
         self._watch.move_share(rows.write_share, source="read", target="write")
         whole = False
         try:
@@ -175,6 +176,9 @@ class TopicSource:
                 rows.release()
         self._learn_size(plan, rows.outcomes)
         return ReadBatch(rows)
+
+    def _reader_for(self, plan: RangePlan) -> RangesReader[FileRows]:
+        return self._reader
 
     def _check(self, plan: RangePlan, rows: FileRows) -> None:
         """Every range was read to its end. Raises RetryableError or PermanentError otherwise."""
@@ -246,6 +250,7 @@ class TopicSource:
                 lines=[_line_of(outcome, now_ts) for outcome in (batch.outcomes if batch else ())],
                 unknown_fields=unknown_fields,
                 misfits=misfits,
+                offsets={one.path: (one.start, one.end) for one in plan.ranges},
             )
         written = Receipt(receipt.name, now_ts)
         if plan.schema_change is None:

@@ -3,6 +3,7 @@ time."""
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
@@ -13,7 +14,15 @@ from blizzard.state.delta_checkpoints import newest_checkpoint
 from blizzard.state.delta_log import LOG_FOLDER, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
-from spark_job.ports.table import Txn
+
+
+@dataclass(frozen=True, slots=True)
+class Txn:
+    """A Txn action of the table: its app id and version, and when it was committed (Unix seconds; None: unknown)."""
+
+    app_id: str
+    version: int
+    updated_ts: float | None
 
 
 def txns_of(store: ObjectStore) -> list[Txn]:

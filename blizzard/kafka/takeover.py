@@ -7,7 +7,7 @@ from blizzard.config.kafka_options import NOTHING, KafkaOptions
 from blizzard.errors import RecoveryError
 from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PREFIX
 from blizzard.state.topic_checkpoint import Partition
-from spark_job.ports.table import Txn
+from blizzard.state.txns import Txn
 
 _APP_ID = re.compile(r"(?P<app_id>.+)-(?P<partition>[0-9]{1,6})\Z", re.DOTALL)
 _OURS = (LEGACY_APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)

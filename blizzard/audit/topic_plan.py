@@ -1,0 +1,149 @@
+"""What the next runs of a source of topics would read and commit."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.errors import RecoveryError, RetryableError
+from blizzard.kafka.batch_limits import BatchLimits
+from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.positions import (
+    beginnings,
+    check_ends,
+    check_topics,
+    first_positions,
+    lost_messages,
+    new_partitions,
+    refuse_gaps,
+    with_offsets,
+)
+from blizzard.kafka.table_state import TopicState
+from blizzard.kafka.takeover import taken_over
+from blizzard.ledger.receipt_chain import ReceiptChain
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipt, Receipts
+from blizzard.state.run_ref import SequenceRange
+from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.txns import txns_of
+from blizzard.storage.base import ObjectStore
+
+RECEIPTS = 20
+"""So many of the newest commits tell how many messages an offset is, and how large one is."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBacklog:
+    """`next_offset`: where the next run goes on, behind what is lost. `lag`: offsets up to the end, some of which may
+    have no message. `lost`: offsets that were gone before they were read."""
+
+    topic: str
+    partition: int
+    next_offset: int
+    end_offset: int
+    lag: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBacklog:
+    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is committed yet."""
+
+    is_new: bool
+    partitions: Sequence[PartitionBacklog] = ()
+    problem: str | None = None
+
+    @property
+    def lag(self) -> int:
+        return sum(one.lag for one in self.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageHistory:
+    """What the newest commits have read. `offsets`: of the lines of which receipts say them; `messages_in_them`: how
+    many messages these lines had."""
+
+    commits: int = 0
+    rows: int = 0
+    rejected: int = 0
+    bytes: int = 0
+    offsets: int = 0
+    messages_in_them: int = 0
+
+    @property
+    def messages(self) -> int:
+        return self.rows + self.rejected
+
+    def messages_expected(self, lag: int) -> int:
+        """All of the offsets, if nobody knows how many have none."""
+        return round(lag * self.messages_in_them / self.offsets) if self.offsets else lag
+
+    def expected(self, messages: int, count: int) -> int | None:
+        """Of the `count` rows, refused messages or bytes that these commits had, how many as many messages bring; None:
+        nobody knows."""
+        return round(messages * count / self.messages) if self.messages else None
+
+
+def topic_backlog(
+    state: TopicState, store: ObjectStore, identity: SourceIdentity, brokers: Brokers, options: KafkaOptions
+) -> TopicBacklog:
+    """As the next run would find it, without committing where a new source begins. `store`: the table's. Errors as of
+    `Brokers`, and of storage; PermanentError or RecoveryError for a source that cannot begin."""
+    is_new = state.checkpoint is None
+    if state.checkpoint is None:
+        known = taken_over(txns_of(store) if state.version is not None else (), options, identity.source_id)
+        fresh = TopicCheckpoint(identity.pipeline, identity.source)
+        checkpoint = first_positions(brokers, options, fresh, known)
+    else:
+        checkpoint = state.checkpoint
+    cluster = brokers.cluster()
+    try:
+        check_topics(checkpoint, cluster)
+    except RecoveryError as error:
+        return TopicBacklog(is_new, problem=str(error))
+    new = new_partitions(checkpoint, cluster)
+    if new:
+        checkpoint = with_offsets(checkpoint, beginnings(checkpoint, brokers.first_offsets(new)), cluster)
+    partitions = sorted(cluster.partitions())
+    ends, firsts = brokers.end_offsets(partitions), brokers.first_offsets(partitions)
+    gaps = lost_messages(checkpoint, firsts)
+    lost = {gap.partition: gap.end - gap.start for gap in gaps}
+    behind = with_offsets(checkpoint, {gap.partition: gap.end for gap in gaps})
+    found = []
+    for topic, number in partitions:
+        at, end = behind.topics[topic].next_offsets[number], ends[topic, number]
+        found.append(PartitionBacklog(topic, number, at, end, max(0, end - at), lost.get((topic, number), 0)))
+    problem = None
+    try:
+        check_ends(behind, ends)
+        if gaps and options.on_lost_offsets == "stop":
+            refuse_gaps(gaps, identity.source_id)
+    except (RecoveryError, RetryableError) as error:
+        problem = str(error)
+    return TopicBacklog(is_new, found, problem)
+
+
+def commits_of(lag: int, bytes_each: float, limits: BatchLimits) -> int:
+    """How many batches so many offsets are, of so many bytes each."""
+    return -(-lag // limits.messages_of(bytes_each))
+
+
+def message_history(store: ObjectStore, identity: SourceIdentity, checkpoint: TopicCheckpoint | None) -> MessageHistory:
+    if checkpoint is None or checkpoint.receipt is None:
+        return MessageHistory()
+    receipts = [*_newest(store, identity, checkpoint)]
+    lines = [(line, receipt) for receipt in receipts for line in receipt.lines if line.repair is None]
+    ranges = [(line, receipt.offsets[line.path]) for line, receipt in lines if line.path in receipt.offsets]
+    return MessageHistory(
+        len({receipt.sequence for _, receipt in lines}),
+        sum(line.rows for line, _ in lines),
+        sum(line.dead_records for line, _ in lines),
+        sum(line.size for line, _ in lines),
+        sum(end - start for _, (start, end) in ranges),
+        sum(line.rows + line.dead_records for line, _ in ranges),
+    )
+
+
+def _newest(store: ObjectStore, identity: SourceIdentity, checkpoint: TopicCheckpoint) -> Iterator[Receipt]:
+    chain = ReceiptChain(Receipts(store, identity.state_prefix))
+    sequences = SequenceRange(max(0, checkpoint.sequence - RECEIPTS + 1), checkpoint.sequence)
+    yield from (each for each in chain.back_from(checkpoint.receipt, sequences) if isinstance(each, Receipt))

@@ -1,0 +1,17 @@
+"""How many messages a batch has."""
+
+from dataclasses import dataclass
+
+FIRST_GUESS_BYTES = 1024
+"""Of a message, before any was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """Of one batch. `bytes`: of keys, headers and payloads, about."""
+
+    messages: int
+    bytes: int
+
+    def messages_of(self, bytes_each: float) -> int:
+        return max(1, min(self.messages, int(self.bytes / max(1.0, bytes_each))))

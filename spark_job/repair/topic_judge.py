@@ -1,0 +1,149 @@
+"""Decides, before anything is read, which messages can be read once more: from the checkpoint, the table's rows, and
+the brokers."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path
+from spark_job.ports.offset_range import OffsetRange
+from spark_job.ports.table import FileTable, FileVersion
+from spark_job.repair.work import Fate, Item, Kind, Result, Work
+
+READ_THROUGH = 20_000
+"""Offsets between two wanted messages that are read, too: that takes less time than to begin anew behind them."""
+NAMED_RANGES = 20
+GIVE = "give the repaired ones with --records"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenMessages:
+    """Messages of one partition that are read. `wanted`: their offsets, ascending; empty: all of the ranges.
+    `present`: those of the item that the table has already. `count`: how many messages there have to be."""
+
+    item: Item
+    ranges: Sequence[OffsetRange]
+    wanted: tuple[int, ...]
+    present: tuple[int, ...] = ()
+    count: int = 0
+
+
+class TopicJudge:
+    """Of one source."""
+
+    def __init__(self, *, table: FileTable[Any], brokers: Brokers) -> None:
+        self._table = table
+        self._brokers = brokers
+
+    def choose(self, checkpoint: TopicCheckpoint, items: Sequence[Item], work: Work) -> Sequence[ChosenMessages]:
+        """Those of the items of which something is read; ends what cannot be. All are of one kind, and of different
+        partitions. Errors as of `Brokers`."""
+        present = self._table.rows_present({item.path: item.records for item in items})
+        there = self._there(checkpoint, items)
+        chosen = []
+        for item in items:
+            known = tuple(sorted(present.get(FileVersion(item.path, item.etag), ())))
+            found = _judged(item, known, checkpoint, there, work)
+            if found is not None:
+                chosen.append(found)
+        return chosen
+
+    def _there(self, checkpoint: TopicCheckpoint, items: Sequence[Item]) -> "_There":
+        cluster = self._brokers.cluster()
+        asked = {partition for item in items if (partition := partition_of_path(item.path)) is not None}
+        partitions = sorted(asked & {*cluster.partitions()})
+        firsts, ends = self._brokers.first_offsets(partitions), self._brokers.end_offsets(partitions)
+        return _There(cluster, {each: (firsts[each], ends[each]) for each in partitions})
+
+
+@dataclass(frozen=True, slots=True)
+class _There:
+    """What the brokers have: of each partition from which offset to which."""
+
+    cluster: Cluster
+    offsets: Mapping[Partition, tuple[int, int]]
+
+    def of(self, partition: Partition, topic_id: str) -> tuple[int, int] | None:
+        """None: they do not have this topic, or the partition."""
+        topic = self.cluster.topics.get(partition[0])
+        return None if topic is None or topic.topic_id != topic_id else self.offsets.get(partition)
+
+
+def _judged(
+    item: Item, present: tuple[int, ...], checkpoint: TopicCheckpoint, there: _There, work: Work
+) -> ChosenMessages | None:
+    wanted = {*item.records} - {*present}
+    if not wanted:
+        work.end(Result(item, Fate.IN_ALREADY, settled=present))
+        return None
+    partition = partition_of_path(item.path)
+    position = None if partition is None else checkpoint.topics.get(partition[0])
+    if partition is None or position is None or partition[1] not in position.next_offsets:
+        work.hold(item, item.records, "no commit of this table has the partition")
+        return None
+    if position.topic_id != item.etag:
+        what = f"the table has messages of another topic of this name, with the id {position.topic_id}"
+        work.hold(item, item.records, what)
+        return None
+    later = {offset for offset in wanted if offset >= position.next_offsets[partition[1]]}
+    known = there.of(partition, item.etag)
+    on_brokers = {offset for offset in wanted - later if known is not None and known[0] <= offset < known[1]}
+    holds = [(later, "no commit has them yet: the next run reads them")]
+    if item.kind is not Kind.GIVEN:
+        holds.append((wanted - later - on_brokers, _why_gone(known)))
+    left: Item | None = item
+    for offsets, reason in holds:
+        if offsets and left is not None:
+            left = work.hold(left, offsets, f"offsets {shown(offsets)}: {reason}")
+            wanted -= offsets
+    if left is None or not wanted:
+        return None
+    ranges = [*_ranges(left, partition, on_brokers, wanted)]
+    return ChosenMessages(left, ranges, tuple(sorted(wanted)), present, len(wanted))
+
+
+def _why_gone(known: tuple[int, int] | None) -> str:
+    if known is None:
+        return f"the brokers no longer have the topic: {GIVE}"
+    return f"the brokers no longer have them (they have {known[0]} to {known[1] - 1}): {GIVE}"
+
+
+def _ranges(
+    item: Item, partition: Partition, on_brokers: Collection[int], wanted: Collection[int]
+) -> Iterator[OffsetRange]:
+    topic, number = partition
+    for offsets in _near(sorted(on_brokers)):
+        given = tuple((offset, item.given[offset]) for offset in offsets if item.given)
+        yield OffsetRange(topic, number, item.etag, offsets[0], offsets[-1] + 1, offsets, given)
+    if gone := sorted({*wanted} - {*on_brokers}):
+        given = tuple((offset, item.given[offset]) for offset in gone)
+        yield OffsetRange(topic, number, item.etag, gone[0], gone[0], tuple(gone), given)
+
+
+def near(one: OffsetRange, offsets: Collection[int]) -> Iterator[OffsetRange]:
+    """Parts of a range that have these offsets."""
+    for some in _near(sorted(offsets)):
+        yield replace(one, start=some[0], end=some[-1] + 1)
+
+
+def _near(offsets: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Ascending offsets, in groups without large gaps."""
+    starts = [0, *(at for at, (one, other) in enumerate(pairwise(offsets), 1) if other - one > READ_THROUGH)]
+    for start, end in zip(starts, [*starts[1:], len(offsets)], strict=True):
+        if offsets[start:end]:
+            yield tuple(offsets[start:end])
+
+
+def shown(offsets: Collection[int]) -> str:
+    """For people: `1, 3 to 7`."""
+    ranges: list[list[int]] = []
+    for offset in sorted(offsets):
+        if ranges and ranges[-1][1] == offset - 1:
+            ranges[-1][1] = offset
+        else:
+            ranges.append([offset, offset])
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges]
+    more = f" and {len(texts) - NAMED_RANGES} more ranges" if len(texts) > NAMED_RANGES else ""
+    return ", ".join(texts[:NAMED_RANGES]) + more
