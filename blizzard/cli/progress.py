@@ -19,6 +19,7 @@ QUIET = {
     "ledger_run_written",
     "moved_on",
     "not_warmed_up",
+    "positions_recovered",
     "recovered",
     "spark_started",
     "suspects_judged",
@@ -96,6 +97,21 @@ def _committed(event: dict[str, Any]) -> str:
     )
 
 
+def _ranges_planned(event: dict[str, Any]) -> str:
+    return (
+        f"{event['source']}: reading batch {event['sequence']} of {event['offsets']:,} offsets in "
+        f"{event['partitions']:,} partitions, of {event['waiting']:,} that wait"
+    )
+
+
+def _messages_committed(event: dict[str, Any]) -> str:
+    dead = f", dead-lettered {event['dead_records']:,} messages" if event["dead_records"] else ""
+    return (
+        f"{event['source']}: committed batch {event['sequence']}: {event['rows']:,} rows of "
+        f"{event['partitions']:,} partitions{dead}"
+    )
+
+
 def _dead(event: dict[str, Any]) -> str:
     return f"{event['source']}: dead-lettered {event['path']} ({event['stage']}): {event['error']}"
 
@@ -152,6 +168,8 @@ _TEXTS = {
     "repair_planned": _repair_planned,
     "replay_planned": _replay_planned,
     "batch_committed": _committed,
+    "ranges_planned": _ranges_planned,
+    "messages_committed": _messages_committed,
     "file_dead_lettered": _dead,
     "unknown_fields": _unknown_fields,
     "misfits": _misfits,

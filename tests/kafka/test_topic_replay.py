@@ -107,6 +107,7 @@ def test_what_people_see(new_lake: NewLake, capsys: Capsys) -> None:
     assert main(["replay", str(lake.config_file(LENIENT)), "--reason", "max_record_bytes"]) == 0
     shown = capsys.readouterr().out
     assert "p:clicks: reading 2 messages of 2 partitions once more" in shown
+    assert "p:clicks: committed batch 2: 2 rows of 2 partitions" in shown
     assert " 2 partitions are in the table now: 2 rows" in shown
     assert f"   {lake.topic}/1, 1 of its records, in version 2" in shown
     assert main(["files", str(lake.config_file(LENIENT)), f"{lake.topic}/1"]) == 0
