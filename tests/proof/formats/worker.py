@@ -75,9 +75,10 @@ class Worker:
 
 def _work(theirs: Connection) -> None:
     with suppress(KeyboardInterrupt, EOFError, BrokenPipeError):
-        limit_address_space(MOST_ADDRESSES)
         while True:
             kind, seeds, variant, secs = theirs.recv()
+            # Anew for each round: Arrow's allocator keeps addresses, gigabytes of them after a hundred thousand files.
+            limit_address_space(MOST_ADDRESSES)
             with broken(variant):
                 for seed in seeds:
                     theirs.send((READING, seed))
