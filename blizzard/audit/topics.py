@@ -5,7 +5,7 @@ behind that. Of each message only the offset is kept, 8 bytes: of 10 million mes
 """
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
@@ -13,12 +13,14 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from blizzard.audit.attempts import Key, without_commit
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.table_state import topic_state
+from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import attempt_of
+from blizzard.state.receipts import Receipts, attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 from blizzard.storage.base import ObjectStore
@@ -34,8 +36,6 @@ PARTITIONS_AT_ONCE = 64
 Offsets = Callable[[Mapping[Partition, tuple[int, int]]], Iterator[tuple[Partition, Sequence[int]]]]
 """The offsets of the messages of some ranges."""
 Progress = Callable[[str, int, int], None]
-Key = tuple[str, str]
-"""A partition's path, and the id of its topic."""
 
 
 @dataclass(slots=True)
@@ -163,6 +163,26 @@ def _add_letters(source: AuditedTopics, found: _Stored) -> None:
         found.notices.append(Notice("letters_unreadable", text))
 
 
+def _letters_of(source: AuditedTopics) -> DeadLetters:
+    return DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
+
+
+def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored, plans: Iterable[PartitionAudit]) -> None:
+    """Of messages that are rows, too."""
+    checkpoint = stored.checkpoint
+    if checkpoint is None:
+        return
+    beside: dict[Key, set[int]] = {}
+    for plan in plans:
+        key = (path_of((plan.topic, plan.partition)), checkpoint.topics[plan.topic].topic_id)
+        if letters := stored.letters.get(key):
+            rows = letters.intersection(stored.rows.get(key, ()))
+            beside[key] = {offset for offset in rows if offset >= plan.first_offset}
+    receipts = Receipts(source.state, source.identity.state_prefix)
+    for key, offsets in without_commit(_letters_of(source), receipts, checkpoint, beside).items():
+        stored.letters[key] -= offsets
+
+
 # -- the brokers
 
 
@@ -177,6 +197,7 @@ def _compared(
     plans = {each: _plan(stored, each, firsts[each], ends[each]) for each in every}
     if not stored.has_rows:
         return [*plans.values()], found
+    _forget_letters_without_commit(source, stored, plans.values())
     done: list[PartitionAudit] = []
     for at in range(0, len(every), PARTITIONS_AT_ONCE):
         progress("reading the topics", at, len(every))

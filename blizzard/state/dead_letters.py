@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from blizzard.errors import NotFound
-from blizzard.state.letter_attempts import one_of_each
+from blizzard.state.letter_attempts import attempt_in, one_of_each
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
@@ -160,10 +160,20 @@ class DeadLetters:
         `since_ts`. Of a message that several attempts have refused there is one: that of the attempt `committed`, else
         the newest. Some objects are fetched ahead. Lines that cannot be read are described in `unreadable`; without it
         they raise ValueError."""
-        listed = self._store.list(self._folder if folder is None else folder)
-        recent = (info.key for info in listed if info.modified_ts >= since_ts)
-        found = ((key, _letters_in(key, data, unreadable)) for key, data in self._fetched(recent))
-        return one_of_each(found, committed)
+        return one_of_each(self._stored(self._folder if folder is None else folder, since_ts, unreadable), committed)
+
+    def of_all_attempts(self, path: str, etag: str) -> Iterator[tuple[str | None, dict[str, Any]]]:
+        """All letters of this version of the file, each with the attempt to commit that stored it; None: its object
+        names none. Lines that cannot be read are left out."""
+        for key, letters in self._stored(self.dead_letter_folder(path, etag), 0.0, []):
+            for letter in letters:
+                yield attempt_in(key), letter
+
+    def _stored(
+        self, folder: str, since_ts: float, unreadable: list[str] | None
+    ) -> Iterator[tuple[str, Iterator[dict[str, Any]]]]:
+        recent = (info.key for info in self._store.list(folder) if info.modified_ts >= since_ts)
+        return ((key, _letters_in(key, data, unreadable)) for key, data in self._fetched(recent))
 
     def _fetched(self, keys: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """In order. An object that is gone by then has none."""

@@ -38,6 +38,12 @@ def one_of_each(objects: Iterable[tuple[str, Iterator[L]]], committed: str | Non
     yield from _taken(waiting)
 
 
+def attempt_in(key: str) -> str | None:
+    """The attempt that stored this object of letters; None if its key names none."""
+    name = _OF_ATTEMPT.search(key)
+    return None if name is None else name["attempt"]
+
+
 def _taken(waiting: dict[_Place, tuple[Any, L]], below: int | None = None) -> Iterator[L]:
     """Takes those out that no further object of the folder has, which begin with record `below`; None: all."""
     for place in sorted(each for each in waiting if below is None or each[0] < below):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -13,6 +14,8 @@ from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message, create_topic, delete_topic, produce_in_transaction
 
 NDJSON = "format: ndjson\n                    schema: id BIGINT"
+ONLY_SHORT = f"{NDJSON}\n                    limits: {{max_record_bytes: 20B}}"
+LONG = b'{"id": 1, "more": "0123456789"}'
 ENVELOPE = "format: envelope"
 Capsys = pytest.CaptureFixture[str]
 
@@ -72,6 +75,77 @@ def test_letters_of_an_attempt_that_died_are_not_shown_and_counted_once_more(new
     [letters] = json.loads(capsys.readouterr().out)
     assert (letters["files"], letters["records"]) == (1, 2)
     assert [letter["row"] for letter in letters["letters"]] == [1, 5]
+
+
+def die_before_the_commit(lake: TopicLake, source: str) -> None:
+    """Letters and receipt are stored by then."""
+
+    def die(event: str) -> None:
+        if event == "batch_read":
+            raise KeyboardInterrupt
+
+    lake.on_event = die
+    with pytest.raises(KeyboardInterrupt):
+        lake.run(source)
+    lake.on_event = lambda event: None
+
+
+def test_a_message_that_only_an_attempt_which_died_has_refused_is_its_row_alone(
+    new_lake: NewLake, capsys: Capsys
+) -> None:
+    lake = new_lake(partitions=2)
+    lake.produce(b'{"id": 0}')
+    lake.run(NDJSON)
+    lake.produce(LONG, Message(LONG, partition=1), b"broken", b'{"id": 2}')
+    die_before_the_commit(lake, ONLY_SHORT)
+    die_before_the_commit(lake, ONLY_SHORT)
+    lake.run(NDJSON)
+    assert {(letter["path"][-1], letter["row"]) for letter in lake.letters()} == {("0", 1), ("0", 2), ("1", 0)}
+    found = audit(lake, capsys, NDJSON)
+    assert counts(found) == {"objects": 5, "committed": 4, "dead_lettered": 1}
+    lake.produce(b'{"id": 3}')
+    lake.run(NDJSON)  # not the newest commit any more
+    assert counts(audit(lake, capsys, NDJSON)) == {"objects": 6, "committed": 5, "dead_lettered": 1}
+
+
+def test_a_message_that_the_loser_of_a_race_has_refused_is_its_row_alone(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b'{"id": 0}')
+    lake.run(NDJSON)
+    lake.produce(LONG)
+
+    def other(event: str) -> None:
+        if event == "batch_read":
+            lake.on_event = lambda event: None
+            lake.run(NDJSON)
+
+    lake.on_event = other
+    lake.run(ONLY_SHORT)
+    assert (len(lake.named("race_lost")), [letter["row"] for letter in lake.letters()]) == (1, [1])
+    assert counts(audit(lake, capsys, NDJSON)) == {"objects": 2, "committed": 2}
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_message_that_a_commit_has_refused_and_that_is_a_row_is_doubled(
+    new_lake: NewLake, capsys: Capsys, later: bool
+) -> None:
+    """Also if an attempt that died has refused it, too."""
+    lake = new_lake()
+    lake.produce(b'{"id": 0}')
+    lake.run(ONLY_SHORT)
+    lake.produce(LONG)
+    die_before_the_commit(lake, ONLY_SHORT)
+    lake.run(ONLY_SHORT)
+    assert len([*lake.table.glob("_blizzard/*/dead_letters/*/records-*.ndjson")]) == 2
+    if later:
+        lake.produce(b'{"id": 2}')
+        lake.run(ONLY_SHORT)
+    table = DeltaTable(lake.table).to_pyarrow_table()
+    row = min(table.to_pylist(), key=lambda row: row["id"])
+    row["_source"]["row"] = 1
+    write_deltalake(lake.table, pa.Table.from_pylist([row], schema=table.schema), mode="append")
+    found = audit(lake, capsys, ONLY_SHORT, code=1)
+    assert found["found"]["doubled"] == [{"path": f"{lake.topic}/0", "first": 1, "last": 1}]
 
 
 def test_before_the_first_run_everything_is_pending(new_lake: NewLake, capsys: Capsys) -> None:

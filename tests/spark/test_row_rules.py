@@ -94,6 +94,25 @@ def test_what_is_no_expression_over_a_row_is_refused_before_anything_is_read(lak
     assert lake.versions() == []
 
 
+def test_expressions_of_spark_leave_the_sessions_settings_to_the_commits(lake: EngineLake) -> None:
+    """They are evaluated with settings of their own, in the thread that then commits."""
+    setting = "spark.databricks.delta.properties.defaults.appendOnly"
+    lake.chosen, lake.settings = "spark", {"derive": {"ratio": "100 / n"}}
+    lake.put("f.ndjson", {"id": "a", "n": 1})
+    lake.spark().conf.set(setting, "true")
+    try:
+        lake.run()
+        lake.put("g.ndjson", {"id": "b", "n": 2})
+        lake.run()
+    finally:
+        lake.spark().conf.unset(setting)
+    [detail] = _sql(lake, "DESCRIBE DETAIL {t}")
+    assert detail["properties"]["delta.appendOnly"] == "true"
+    assert [row["ratio"] for row in lake.rows()] == [100.0, 50.0]
+    active = lake.spark()._jvm.org.apache.spark.sql.classic.SparkSession.active()
+    assert active.equals(lake.spark()._jsparkSession)
+
+
 # -- what a table that SQL made requires
 
 

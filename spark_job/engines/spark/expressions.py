@@ -27,7 +27,7 @@ _FAILS = "fails on the record"
 
 
 def strict_session(spark: SparkSession) -> SparkSession:
-    """Of the same application, with settings of its own."""
+    """Of the same application, with settings of its own. Nothing may make it the active session of a thread."""
     session = spark.newSession()
     for name, value in STRICT.items():
         session.conf.set(name, value)
@@ -37,7 +37,7 @@ def strict_session(spark: SparkSession) -> SparkSession:
 def types_of(spark: SparkSession, expressions: Mapping[str, str], columns: StructType) -> StructType:
     """Raises PermanentError for an expression that has another value each time; Spark's AnalysisException for one that
     is none."""
-    rows = strict_session(spark).createDataFrame([], columns)
+    rows = _no_rows(strict_session(spark), columns)
     found = StructType()
     for name, sql in expressions.items():
         made = rows.select(_tried(sql).getField(_VALUE).alias(name))
@@ -48,6 +48,11 @@ def types_of(spark: SparkSession, expressions: Mapping[str, str], columns: Struc
             )
         found = found.add(name, made.schema[name].dataType)
     return found
+
+
+def _no_rows(session: SparkSession, columns: StructType) -> DataFrame:
+    """After `createDataFrame` the session would be the thread's active one, whose settings Delta's commits take."""
+    return session.range(0).select([F.lit(None).cast(field.dataType).alias(field.name) for field in columns])
 
 
 def completed_rows(staged: DataFrame, rules: RowRules, wanted: StructType, records: StructType) -> DataFrame:
