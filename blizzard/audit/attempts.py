@@ -1,7 +1,8 @@
-"""Letters of messages that are also rows: an attempt that died, or lost its race, left them, and a later one committed
-the row, as after a change of `schema`. Such a letter says nothing of the table; one of a commit does."""
+"""Letters of attempts that died, or lost their race. A later attempt has committed a row for the message, as after a
+change of `schema`, or a letter of its own. Only a letter of a commit says what has become of a message."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import groupby
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.state.dead_letters import DeadLetters
@@ -17,7 +18,7 @@ def without_commit(
 ) -> dict[Key, set[int]]:
     """Those of the `wanted` messages, by offset, of which every letter is of an attempt that no commit up to
     `checkpoint` has. Where that cannot be known, a letter counts as one of a commit. Reads the letters of these
-    partitions, the names of all receipts, and one receipt for each attempt."""
+    partitions, the names of all receipts, and where a commit had several attempts, a receipt of the next one."""
     attempts = {key: _attempts(letters, key, offsets) for key, offsets in wanted.items() if offsets}
     every = {attempt for of_key in attempts.values() for its in of_key.values() for attempt in its}
     failed = _failed(receipts, checkpoint, {attempt for attempt in every if attempt is not None}) if every else set()
@@ -36,17 +37,21 @@ def _attempts(letters: DeadLetters, key: Key, offsets: Collection[int]) -> dict[
 def _failed(receipts: Receipts, checkpoint: TopicCheckpoint, attempts: set[str]) -> set[str | None]:
     """Those without a commit. A commit has its receipt before, so that an attempt without one made none, unless
     receipts are gone."""
-    named, sequence = list[str](), -1
-    for name in receipts.names(0, checkpoint.sequence):
-        before, sequence = sequence, sequence_of(name) or 0
-        if sequence > before + 1:
+    committed, sequence = set[str | None](), -1
+    for named, names in _by_sequence(receipts.names(0, checkpoint.sequence)):
+        if named > sequence + 1:
             return set()
-        if attempt_of(name) in attempts:
-            named.append(name)
+        sequence, of_letters = named, [name for name in names if attempt_of(name) in attempts]
+        alone = len(names) == 1 and sequence < checkpoint.sequence
+        found = of_letters if alone else [one for one in of_letters if _may_be_of_a_commit(one, receipts, checkpoint)]
+        committed.update(map(attempt_of, found))
     if sequence < checkpoint.sequence:
         return set()
-    committed = {attempt_of(name) for name in named if _may_be_of_a_commit(name, receipts, checkpoint)}
     return {attempt for attempt in attempts if attempt not in committed}
+
+
+def _by_sequence(names: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    return ((sequence, [*some]) for sequence, some in groupby(names, lambda name: sequence_of(name) or 0))
 
 
 def _may_be_of_a_commit(name: str, receipts: Receipts, checkpoint: TopicCheckpoint) -> bool:

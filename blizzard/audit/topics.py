@@ -168,18 +168,17 @@ def _letters_of(source: AuditedTopics) -> DeadLetters:
 
 
 def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored, plans: Iterable[PartitionAudit]) -> None:
-    """Of messages that are rows, too."""
+    """Of the messages that are compared."""
     checkpoint = stored.checkpoint
     if checkpoint is None:
         return
-    beside: dict[Key, set[int]] = {}
+    compared: dict[Key, set[int]] = {}
     for plan in plans:
         key = (path_of((plan.topic, plan.partition)), checkpoint.topics[plan.topic].topic_id)
         if letters := stored.letters.get(key):
-            rows = letters.intersection(stored.rows.get(key, ()))
-            beside[key] = {offset for offset in rows if offset >= plan.first_offset}
+            compared[key] = {offset for offset in letters if plan.first_offset <= offset < plan.next_offset}
     receipts = Receipts(source.state, source.identity.state_prefix)
-    for key, offsets in without_commit(_letters_of(source), receipts, checkpoint, beside).items():
+    for key, offsets in without_commit(_letters_of(source), receipts, checkpoint, compared).items():
         stored.letters[key] -= offsets
 
 

@@ -108,6 +108,24 @@ def test_a_message_that_only_an_attempt_which_died_has_refused_is_its_row_alone(
     assert counts(audit(lake, capsys, NDJSON)) == {"objects": 6, "committed": 5, "dead_lettered": 1}
 
 
+def test_a_letter_that_is_lost_is_not_replaced_by_that_of_an_attempt_which_died(
+    new_lake: NewLake, capsys: Capsys
+) -> None:
+    lake = new_lake()
+    lake.produce(b'{"id": 0}')
+    lake.run(NDJSON)
+    lake.produce(b"broken", b'{"id": 2}')
+    die_before_the_commit(lake, NDJSON)
+    before = {*lake.table.glob("_blizzard/*/dead_letters/*/records-*.ndjson")}
+    lake.run(NDJSON)
+    assert counts(audit(lake, capsys, NDJSON)) == {"objects": 3, "committed": 2, "dead_lettered": 1}
+    for stored in {*lake.table.glob("_blizzard/*/dead_letters/*/records-*.ndjson")} - before:
+        stored.unlink()
+    assert [letter["row"] for letter in lake.letters()] == [1]
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert counts(found) == {"objects": 3, "committed": 2, "missing": 1}
+
+
 def test_a_message_that_the_loser_of_a_race_has_refused_is_its_row_alone(new_lake: NewLake, capsys: Capsys) -> None:
     lake = new_lake()
     lake.produce(b'{"id": 0}')

@@ -135,6 +135,19 @@ def test_nothing_is_read_if_no_message_is_asked_for(source: Source) -> None:
     assert without_commit(letters, receipts, source.checkpoint, {KEY: set()}) == {}
 
 
+def test_receipts_are_read_only_where_a_commit_had_several_attempts(source: Source) -> None:
+    for offset in range(5):
+        source.attempt(offset)
+    source.attempt(7, commits=False)
+    source.attempt(7)
+    source.attempt()
+    read: list[str] = []
+    fetch = source.receipts.get
+    source.receipts.get = lambda name: read.append(name) or fetch(name)  # type: ignore[method-assign, func-returns-value]
+    assert source.without_commit(0, 1, 2, 3, 4, 7) == set()
+    assert {int(name.partition("-")[0]) for name in read} == {7}
+
+
 FATES = st.sampled_from(["commits", "dies", "dies before its receipt"])
 
 
