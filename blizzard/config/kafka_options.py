@@ -231,8 +231,8 @@ class KafkaOptions(Section):
 
     @property
     def start_ts(self) -> float | None:
-        """Unix seconds; None: `start` is no time."""
-        return None if self.start in (EARLIEST, LATEST) else datetime.fromisoformat(self.start).timestamp()
+        """Unix seconds, 0 for a time before; None: `start` is no time."""
+        return None if self.start in (EARLIEST, LATEST) else max(0.0, datetime.fromisoformat(self.start).timestamp())
 
     @property
     def region_of_brokers(self) -> str | None:

@@ -219,3 +219,11 @@ def test_committed_offsets_are_published_to_a_group(new_lake: NewLake) -> None:
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)])
     found = asked[group].result(WAIT_SECS).topic_partitions
     assert {(one.partition, one.offset) for one in found} == {(0, 2), (1, 0)}
+
+
+def test_without_any_topic_there_is_nothing_to_publish(new_lake: NewLake) -> None:
+    lake, kafka = new_lake(), f'topic_pattern: "{new_lake().topic}-later", publish_group: monitor'
+    lake.run(kafka=kafka)
+    lake.run(kafka=kafka)
+    assert not lake.named("publish_failed")
+    assert lake.places() == []

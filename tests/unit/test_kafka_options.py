@@ -281,3 +281,10 @@ def test_what_has_no_certificates_is_refused(tmp_path: Path, block: str, why: st
     (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
     with pytest.raises(ConfigError, match=re.escape(why)):
         parse_config(text(f"{SERVERS}, topics: [a], security: {{protocol: SSL, {block}}}"), {}, folder=str(tmp_path))
+
+
+def test_a_start_before_1970_is_that_of_the_first_possible_message() -> None:
+    """Kafka takes -1 and -2 milliseconds for the end and the beginning."""
+    found = source(f"{SERVERS}, topics: [a], start: '1969-12-31T23:59:59.999Z'")
+    assert found.kafka is not None
+    assert found.kafka.start_ts == 0.0

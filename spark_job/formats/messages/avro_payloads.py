@@ -95,6 +95,9 @@ class AvroPayloads:
         messages = [*chain.from_iterable(block.messages for block in blocks)]
         refused, alike = dict[int, str](), dict[int, list[int]]()
         for number, message in enumerate(messages):
+            if message.fault is not None:
+                refused[number] = message.fault
+                continue
             try:
                 alike.setdefault(self._schema_of(message.payload), []).append(number)
             except FileFault as fault:

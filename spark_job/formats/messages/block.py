@@ -12,13 +12,15 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message. `time_ms`: Unix milliseconds, None if it has no time. `payload`: None for a tombstone."""
+    """One message. `time_ms`: Unix milliseconds, None if it has no time. `payload`: None for a tombstone. `fault`: why
+    no format can take it, whatever its payload is."""
 
     offset: int
     time_ms: int | None
     key: bytes | None
     headers: Headers
     payload: bytes | None
+    fault: str | None = None
 
     @property
     def size_bytes(self) -> int:

@@ -30,7 +30,7 @@ class EnvelopeFormat:
         refused: Mapping[int, str] = {
             number: why
             for number, message in enumerate(messages)
-            if (why := size_fault(message.payload, self._limits)) is not None
+            if (why := message.fault or size_fault(message.payload, self._limits)) is not None
         }
         positions: list[int] | None = None
         if self._as_text:

@@ -42,10 +42,11 @@ class JsonPayloads:
         payloads = [message.payload for message in block.messages]
         records, broken = [payload or b"" for payload in payloads], dict[int, str]()
         joined = b" ".join(records)  # so that two broken payloads do not make a character together
-        suspicious = None in payloads or b"\n" in joined or b"\r" in joined or not all(records) or not _is_utf8(joined)
+        odd = None in payloads or not all(records) or any(message.fault for message in block.messages)
+        suspicious = odd or b"\n" in joined or b"\r" in joined or not _is_utf8(joined)
         if suspicious or len(joined) > self._limits.max_record_bytes:
             for number, payload in enumerate(payloads):
-                if (why := self._fault(payload)) is not None:
+                if (why := block.messages[number].fault or self._fault(payload)) is not None:
                     broken[number] = why
                 elif payload is not None and (b"\n" in payload or b"\r" in payload):
                     records[number], why = self._on_one_line(payload)
@@ -93,7 +94,7 @@ def decoded_payloads(
     """The payloads as text, the numbers of their messages, and why the others are none, by number."""
     texts, positions, refused = list[str | None](), list[int](), dict[int, str]()
     for number, message in enumerate(messages):
-        why = None if message.payload is None else text_fault(message.payload, limits)
+        why = message.fault or (None if message.payload is None else text_fault(message.payload, limits))
         if why is None:
             texts.append(None if message.payload is None else message.payload.decode())
             positions.append(number)

@@ -33,7 +33,7 @@ def _given(one: OffsetRange, messages: Sequence[Message], now_ms: int) -> Iterat
     there = {message.offset: message for message in messages}
     for offset, text in one.given:
         message = there.get(offset, Message(offset, now_ms, None, (), None))
-        yield replace(message, payload=text.encode())
+        yield replace(message, payload=text.encode(), fault=None)
 
 
 def _rounds(ranges: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:
