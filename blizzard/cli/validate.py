@@ -12,6 +12,7 @@ import typer
 from blizzard.cli.options import File
 from blizzard.config import expression_checks
 from blizzard.config.expression_checks import Evaluation
+from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.load import LoadResult, read_config_file
 from blizzard.config.model import Pipeline, Source
 from blizzard.config.problems import Problem, dotted
@@ -85,7 +86,16 @@ def _evaluated(found: Evaluation) -> str:
 
 
 def _line(pipeline: Pipeline, source: Source) -> str:
-    return f"{source.id}: {source.format} from {source.uri} ({source.pattern}) into {pipeline.table_uri}"
+    return f"{source.id}: {source.format} from {_place(source)} into {pipeline.table_uri}"
+
+
+def _place(source: Source) -> str:
+    kafka = source.kafka
+    if kafka is None:
+        return f"{source.uri} ({source.pattern})"
+    if kafka.topics is None:
+        return f"topics that match {kafka.topic_pattern} of {kafka.bootstrap_servers}"
+    return f"topic{'s' * (len(kafka.topics) > 1)} {', '.join(kafka.topics)} of {kafka.bootstrap_servers}"
 
 
 def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
@@ -99,6 +109,7 @@ def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
                 "id": source.id,
                 "uri": source.uri,
                 "pattern": source.pattern,
+                "kafka": None if source.kafka is None else _topics(source.kafka),
                 "format": source.format,
                 "table_uri": pipeline.table_uri,
                 "derive": _expressions(expression_checks.derived(source)),
@@ -107,6 +118,10 @@ def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
             for pipeline, source in sources
         ],
     }
+
+
+def _topics(kafka: KafkaOptions) -> dict[str, Any]:
+    return {name: getattr(kafka, name) for name in ("bootstrap_servers", "topics", "topic_pattern")}
 
 
 def _expressions(found: Mapping[str, Evaluation]) -> list[dict[str, Any]]:

@@ -43,6 +43,24 @@ def test_a_valid_file_gives_a_line_for_each_source(file: Path, capsys: pytest.Ca
     ]
 
 
+def test_topics_are_named_with_their_brokers(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topics = {"one": "topics: [a]", "two": "topics: [a, b]", "any": 'topic_pattern: "a-.*"'}
+    lines = [
+        f'      {name}: {{kafka: {{bootstrap_servers: "b:9092", {each}}}, format: text}}'
+        for name, each in topics.items()
+    ]
+    file.write_text("\n".join(["pipelines:", "  p:", "    table_uri: s3://lake/t", "    sources:", *lines]))
+    assert main(["validate", "pipelines.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "p:one: text from topic a of b:9092 into s3://lake/t",
+        "p:two: text from topics a, b of b:9092 into s3://lake/t",
+        "p:any: text from topics that match a-.* of b:9092 into s3://lake/t",
+    ]
+    assert main(["validate", "--json", "pipelines.yaml"]) == 0
+    shown = json.loads(capsys.readouterr().out)["sources"][0]["kafka"]
+    assert shown == {"bootstrap_servers": "b:9092", "topics": ["a"], "topic_pattern": None}
+
+
 def test_an_invalid_file_gives_every_problem_and_exit_code_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(BAD)
     assert main(["validate", "pipelines.yaml"]) == 2
@@ -83,6 +101,7 @@ def test_validate_prints_json_for_programs(file: Path, capsys: pytest.CaptureFix
         "id": "events:landing",
         "uri": "s3://landing/raw/",
         "pattern": "**/*.gz",
+        "kafka": None,
         "format": "ndjson",
         "table_uri": "s3://lake/events",
         "derive": [],
