@@ -8,6 +8,7 @@ from types import MappingProxyType
 from blizzard.config.kafka_options import EARLIEST, LATEST, KafkaOptions
 from blizzard.errors import PermanentError, RecoveryError, RetryableError
 from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.takeover import check_taken_over
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, TopicPosition, path_of
 
 
@@ -35,7 +36,8 @@ def first_positions(
     brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint, taken_over: Mapping[Partition, int]
 ) -> TopicCheckpoint:
     """Where a source begins that has no state. `taken_over`: next offsets of what another program has read; other
-    partitions then begin with their first message. Raises PermanentError for a topic that there is not."""
+    partitions then begin with their first message. Raises PermanentError for a topic that there is not, RecoveryError
+    for offsets that cannot be of the topic."""
     cluster = brokers.cluster()
     missing = sorted({*(options.topics or ())} - cluster.topics.keys())
     if missing:
@@ -43,6 +45,8 @@ def first_positions(
             f"there is no topic {missing[0]} on {options.bootstrap_servers}, or its user may not see it. Nothing was "
             "read. Correct `kafka.topics`, create the topic, or let the user describe it."
         )
+    if taken_over:
+        check_taken_over(taken_over, brokers, cluster, options)
     partitions = cluster.partitions()
     if options.start == EARLIEST or taken_over:
         offsets = brokers.first_offsets(partitions)

@@ -20,7 +20,7 @@ from blizzard.kafka.positions import (
     refuse_gaps,
     with_offsets,
 )
-from blizzard.kafka.takeover import taken_over
+from blizzard.kafka.takeover import check_still_taken_over, taken_over
 from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
@@ -128,6 +128,7 @@ class TopicSource:
             return RangePlan(checkpoint, checkpoint)  # where the source begins is committed before anything is read
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
+        check_still_taken_over(checkpoint, self._options, self._identity.source_id)
         new = new_partitions(checkpoint, cluster)
         found = checkpoint
         if new:
