@@ -1,6 +1,7 @@
 """What happens to topics and tables while a source reads one into the other: nothing is lost, doubled or silent."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -151,7 +152,45 @@ def test_a_lost_checkpoint_is_rebuilt_from_the_txns_of_the_partitions(new_lake: 
     lake.produce(Message(b"d"), Message(b"e", partition=2))
     lake.run()
     assert lake.places() == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
-    assert [event["partitions"] for event in lake.named("state_rebuilt_from_txns")] == [2]
+    assert [(e["partitions"], e["unproven"]) for e in lake.named("state_rebuilt_from_txns")] == [(2, [])]
+
+
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_a_lost_checkpoint_is_not_rebuilt_for_a_topic_that_was_made_again(
+    new_lake: NewLake, *, with_rows: bool
+) -> None:
+    """Without rows, since every message was refused, the receipts say which topic it was."""
+    lake, other = new_lake(), new_lake()
+    source = "format: ndjson\n                    schema: id BIGINT"
+    lake.produce(*[b'{"id": 1}' if with_rows else b"broken"] * 2)
+    other.produce(b'{"id": 5}')
+    both = f"topics: [{lake.topic}, {other.topic}]"
+    lake.run(source=source, kafka=both)
+    for number in range(33):  # more commits than are looked at first
+        other.produce(b'{"id": %d}' % number)
+        lake.run(source=source, kafka=both)
+    unreadable(lake)
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(*[b'{"id": 2}'] * 3)
+    rows = len(lake.rows())
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run(source=source, kafka=both)
+    assert len(lake.rows()) == rows
+
+
+def test_without_receipts_the_rows_say_which_topic_it_was(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    unreadable(lake)
+    shutil.rmtree(lake.table / "_blizzard")
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(b"b", b"c")
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run()
+    assert len(lake.rows()) == 1
 
 
 def test_where_a_source_began_is_not_forgotten_with_its_checkpoint(new_lake: NewLake) -> None:
@@ -162,6 +201,7 @@ def test_where_a_source_began_is_not_forgotten_with_its_checkpoint(new_lake: New
     lake.produce(Message(b"new"))
     lake.run(kafka="start: latest")
     assert lake.places() == [(0, 1)]
+    assert [event["unproven"] for event in lake.named("state_rebuilt_from_txns")] == [[lake.topic]]
 
 
 def test_a_topic_that_there_is_not_is_said(new_lake: NewLake) -> None:
