@@ -78,13 +78,25 @@ def with_offsets(
     return replace(checkpoint, topics=MappingProxyType(positions))
 
 
+def own_source(topic: str) -> str:
+    """What to do about a topic whose offsets begin anew. A new name for the whole source would read its other topics
+    again."""
+    return (
+        f"Take {topic} out of this source (out of `kafka.topics`; with `topic_pattern`: exclude it by the pattern), "
+        "and give it a source of its own, under a new name, which reads it from its `start` on. The table keeps what "
+        "it has."
+    )
+
+
 def check_topics(checkpoint: TopicCheckpoint, cluster: Cluster) -> None:
     """Raises RecoveryError if these are not the topics that the checkpoint is about."""
     if cluster.cluster_id != checkpoint.cluster_id:
         raise RecoveryError(
             f"the brokers are of cluster {cluster.cluster_id}; expected {checkpoint.cluster_id}, whose messages the "
             "table has. Their offsets have nothing to do with each other. Nothing was read. Correct "
-            "`kafka.bootstrap_servers`, or give the source another name: it then begins afresh."
+            "`kafka.bootstrap_servers`. To read this cluster as well, give it a source of its own, under a new name: "
+            "it reads all of its topics from `start` on, and what the table has of them comes twice if this cluster is "
+            "a copy of the other."
         )
     for name, position in checkpoint.topics.items():
         topic = cluster.topics.get(name)
@@ -93,14 +105,13 @@ def check_topics(checkpoint: TopicCheckpoint, cluster: Cluster) -> None:
         if topic.topic_id != position.topic_id:
             raise RecoveryError(
                 f"topic {name} was deleted and made again: its id is {topic.topic_id}; expected {position.topic_id}, "
-                "whose messages the table has. Its offsets begin anew. Nothing was read. Give the source another name: "
-                "it then reads the new topic from its beginning."
+                f"whose messages the table has. Its offsets begin anew. Nothing was read. {own_source(name)}"
             )
         lost = sorted({*position.next_offsets} - {*topic.partitions})
         if lost:
             raise RecoveryError(
                 f"topic {name} has {len(topic.partitions)} partitions, and no partition {lost[0]} any more, of which "
-                "the table has messages. Nothing was read. Give the source another name."
+                f"the table has messages. Nothing was read. {own_source(name)}"
             )
 
 
@@ -147,5 +158,5 @@ def check_ends(checkpoint: TopicCheckpoint, ends: Mapping[Partition, int]) -> No
             raise RetryableError(
                 f"partition {path_of((name, number))} ends with offset {end - 1}, and the table has its messages "
                 f"up to {at - 1}. If this stays so, the brokers have lost messages (an unclean election of a leader), "
-                "and new ones get the same offsets. Give the source another name then; the table keeps what it has."
+                f"and new ones get the same offsets. Then: {own_source(name)}"
             )

@@ -80,9 +80,26 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(new_lake: NewL
     delete_topic(lake.settings, lake.topic)
     create_topic(lake.settings, lake.topic)
     lake.produce(b"new", b"new", b"new")
-    with pytest.raises(RecoveryError, match="was deleted and made again"):
+    with pytest.raises(RecoveryError, match=r"was deleted and made again.*a source of its own, under a new name"):
         lake.run()
     assert len(lake.rows()) == 2
+
+
+def test_the_remedy_for_a_topic_that_was_made_again_doubles_nothing(new_lake: NewLake) -> None:
+    """As the error says it: the topic goes out of the source, and into one of its own."""
+    lake, other = new_lake(), new_lake()
+    lake.produce(b"old")
+    other.produce(b"other")
+    lake.run(kafka=f"topics: [{lake.topic}, {other.topic}]")
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(b"new")
+    other.produce(b"other, later")
+    lake.run(kafka=f"topics: [{other.topic}]")
+    lake.source = "own"
+    lake.run()
+    payloads = [row["message_payload"] for row in lake.rows()]
+    assert sorted(payloads) == [b"new", b"old", b"other", b"other, later"]
 
 
 def test_a_topic_that_is_made_again_while_it_is_read_is_not_committed(new_lake: NewLake) -> None:

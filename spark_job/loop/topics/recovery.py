@@ -86,8 +86,9 @@ def _from_txns(
     if gone:
         raise RecoveryError(
             f"the state of source {identity.source_id} is lost, and its Txns have offsets of topic {gone[0]}, which "
-            "the brokers do not have, or which `kafka` of the source does not name. Correct the configuration, or give "
-            "the source another name."
+            "the brokers do not have, or which `kafka` of the source does not name. Correct the configuration. If "
+            "the topic is gone for good: restore the checkpoint's copy, or give the source another name and remove its "
+            "rows first, since it then reads all of its topics again."
         )
     copied = {} if copy is None else {name: topic.topic_id for name, topic in copy.topics.items()}
     ids = copied | ids_of_commits(table, Receipts(state, identity.state_prefix), version, names)
