@@ -1,7 +1,7 @@
 """Where brokers and a checkpoint agree, and where not: new partitions, messages that are gone, other topics."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -39,8 +39,8 @@ def first_positions(
     partitions then begin with their first message. Raises PermanentError for a topic that there is not, RecoveryError
     for offsets that cannot be of the topic."""
     cluster = brokers.cluster()
-    missing = sorted({*(options.topics or ())} - cluster.topics.keys())
-    if missing:
+    missing = topics_missing(options, cluster.topics.keys())
+    if missing and options.topics is not None:
         raise PermanentError(
             f"there is no topic {missing[0]} on {options.bootstrap_servers}, or its user may not see it. Nothing was "
             "read. Correct `kafka.topics`, create the topic, or let the user describe it."
@@ -55,6 +55,26 @@ def first_positions(
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
     return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), {**offsets, **taken_over}, cluster)
+
+
+def topics_missing(options: KafkaOptions, found: Set[str]) -> Sequence[str]:
+    """The topics that the source names and the brokers do not have, or its user may not see; a pattern that matches
+    none of `found` is missing itself."""
+    if options.topic_pattern is not None:
+        return [] if found else [options.topic_pattern]
+    return sorted({*(options.topics or ())} - found)
+
+
+def about_missing(options: KafkaOptions, missing: Sequence[str]) -> str:
+    if options.topic_pattern is not None:
+        return (
+            f"no topic on {options.bootstrap_servers} matches {options.topic_pattern!r}, or its user may not see it. "
+            "Correct `kafka.topic_pattern`, create a topic, or let the user describe it."
+        )
+    return (
+        f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}, or its user may not see it; other "
+        "topics are read on. Correct `kafka.topics`, create the topic, or let the user describe it."
+    )
 
 
 def with_offsets(

@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES
-from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.positions import (
     Gap,
     beginnings,
@@ -18,6 +18,7 @@ from blizzard.kafka.positions import (
     lost_messages,
     new_partitions,
     refuse_gaps,
+    topics_missing,
     with_offsets,
 )
 from blizzard.kafka.takeover import check_still_taken_over, taken_over
@@ -97,6 +98,7 @@ class TopicSource:
         self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
         self._bytes_each = float(FIRST_GUESS_BYTES)
+        self._missing: Sequence[str] = ()
 
     # -- the position
 
@@ -129,6 +131,7 @@ class TopicSource:
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
         check_still_taken_over(checkpoint, self._options, self._identity.source_id)
+        self._note_missing(cluster)
         new = new_partitions(checkpoint, cluster)
         found = checkpoint
         if new:
@@ -145,6 +148,13 @@ class TopicSource:
         most, waiting = self._settings.limits.messages_of(self._bytes_each), sum(waits.values())
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
+
+    def _note_missing(self, cluster: Cluster) -> None:
+        """Once in a process, and after each change."""
+        missing = tuple(topics_missing(self._options, cluster.topics.keys()))
+        if missing and missing != self._missing:
+            self._log("topics_missing", source=self._identity.source_id, topics=[*missing])
+        self._missing = missing
 
     def resolve(self, plan: RangePlan) -> Resolved[RangePlan]:
         return Resolved(plan)
