@@ -67,6 +67,9 @@ def test_a_gap_before_messages_that_are_not_there_yet_waits_for_them(new_lake: N
     forget_before(lake, 3)
     lake.run(kafka="on_lost_offsets: continue")
     assert lake.letters() == []
+    [event] = lake.named("offsets_lost")
+    assert event["error"].startswith(f"offsets 1 to 2 of {lake.topic}/0 are gone")
+    assert "the dead letter comes with the source's next messages" in event["error"]
     lake.produce(b"3")
     lake.run(kafka="on_lost_offsets: continue")
     assert lake.places() == [(0, 0), (0, 3)]

@@ -156,6 +156,18 @@ def test_a_topic_that_is_gone_is_said_once_and_again_after_each_change() -> None
     assert said == [{"topics_missing": {"source": "p:s", "topics": ["t"]}}] * 2
 
 
+def test_a_gap_that_waits_for_messages_is_said_once() -> None:
+    brokers, said = FakeBrokers({0: (0, 2)}), list[tuple[str, str]]()
+    source = source_of(brokers, log=lambda event, /, **fields: said.append((event, str(fields["error"]))))
+    checkpoint = source.settle(source.plan(begun(brokers)), READ)
+    brokers.produce(0, 3)
+    brokers.forget(0, 5)
+    assert [source.plan(checkpoint).empty for _ in range(3)] == [True] * 3
+    [(event, error)] = said
+    assert event == "offsets_lost"
+    assert error.startswith("offsets 2 to 4 of t/0 are gone")
+
+
 @dataclass
 class _Changes:
     """One after each answer, as long as there are some left."""

@@ -99,6 +99,7 @@ class TopicSource:
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
         self._bytes_each = float(FIRST_GUESS_BYTES)
         self._missing: Sequence[str] = ()
+        self._said = set[tuple[Partition, int]]()
 
     # -- the position
 
@@ -147,6 +148,8 @@ class TopicSource:
         waits = lags(behind, ends)
         most, waiting = self._settings.limits.messages_of(self._bytes_each), sum(waits.values())
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
+        if not ranges:
+            self._note_gaps(gaps)
         return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
 
     def _note_missing(self, cluster: Cluster) -> None:
@@ -155,6 +158,16 @@ class TopicSource:
         if missing and missing != self._missing:
             self._log("topics_missing", source=self._identity.source_id, topics=[*missing])
         self._missing = missing
+
+    def _note_gaps(self, gaps: Sequence[Gap]) -> None:
+        """Of those that wait for the next messages, each once in a process: their letters come with these."""
+        for gap in gaps:
+            if (gap.partition, gap.start) not in self._said:
+                self._said.add((gap.partition, gap.start))
+                self._log_lost(path_of(gap.partition), f"{gap}; the dead letter comes with the source's next messages")
+
+    def _log_lost(self, path: str, error: str) -> None:
+        self._log("offsets_lost", source=self._identity.source_id, partition=path, error=error)
 
     def resolve(self, plan: RangePlan) -> Resolved[RangePlan]:
         return Resolved(plan)
@@ -275,7 +288,7 @@ class TopicSource:
         ]
         self._dead_letters.write_records(letters, self._clock(), attempt)
         for letter in letters:
-            self._log("offsets_lost", source=self._identity.source_id, partition=letter.path, error=letter.error)
+            self._log_lost(letter.path, letter.error)
 
     def publish(self, checkpoint: TopicCheckpoint, *, copy: bool) -> None:
         """None of this is needed to continue: a later commit repeats what fails."""
