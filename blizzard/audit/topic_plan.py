@@ -18,7 +18,7 @@ from blizzard.kafka.positions import (
     with_offsets,
 )
 from blizzard.kafka.table_state import TopicState
-from blizzard.kafka.takeover import taken_over
+from blizzard.kafka.takeover import check_still_taken_over, taken_over
 from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
@@ -98,6 +98,7 @@ def topic_backlog(
     cluster = brokers.cluster()
     try:
         check_topics(checkpoint, cluster)
+        check_still_taken_over(checkpoint, options, identity.source_id)
     except RecoveryError as error:
         return TopicBacklog(is_new, problem=str(error))
     new = new_partitions(checkpoint, cluster)

@@ -33,7 +33,8 @@ class PartitionAudit:
 @dataclass(frozen=True, slots=True)
 class TopicAuditReport:
     """`objects` = `committed` + `dead_lettered` + `missing` + `pending`, in messages; of the `pending` ones some may be
-    offsets without a message. `lost`: offsets that were gone before they were read, by their dead letters.
+    offsets without a message. `lost`: offsets that were gone before they were read, by their dead letters, or since
+    the source stands before them.
     `changed`: rows of another topic of the same name. `found`: by kind, ranges of offsets, at most NAMED of each."""
 
     source: str

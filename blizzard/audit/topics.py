@@ -22,7 +22,7 @@ from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts, attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
-from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path, path_of
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files
@@ -70,7 +70,8 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
     listed_ts = clock()
     cluster = source.brokers.cluster()
     partitions, found = _compared(source, stored, cluster, progress)
-    waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions)
+    gone = sum(map(_gone, partitions))
+    waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions) - gone
     known = _keys(stored.checkpoint)
     changed = sum(len(rows) for key, rows in stored.rows.items() if key not in known)
     totals = {
@@ -85,7 +86,7 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
         objects=totals["committed"] + totals["dead_lettered"] + totals["missing"] + waiting,
         pending=waiting,
         changed=changed,
-        lost=stored.lost,
+        lost=stored.lost + gone,
         rows=sum(map(len, stored.rows.values())),
         table_version=stored.version,
         listed_at=listed_ts,
@@ -95,6 +96,11 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
         digest=digest_of(partitions, found),
         **totals,
     )
+
+
+def _gone(one: PartitionAudit) -> int:
+    """Offsets that are gone before they were read, and of which no commit says so yet."""
+    return max(0, min(one.first_offset, one.end_offset) - one.next_offset)
 
 
 def _keys(checkpoint: TopicCheckpoint | None) -> set[Key]:
@@ -154,13 +160,20 @@ def _add_letters(source: AuditedTopics, found: _Stored) -> None:
     for letter, settlement in letters_with_settlements(source.state, *stored, unreadable, committed=committed):
         if settlement is not None:
             continue
-        if "lost_from" in letter:
+        if "lost_from" in letter and _is_behind(letter, found.checkpoint):
             found.lost += letter["lost_to"] - letter["lost_from"] + 1
-        elif isinstance(letter.get("row"), int):
+        elif "lost_from" not in letter and isinstance(letter.get("row"), int):
             found.letters.setdefault((letter["path"], letter["etag"]), set()).add(letter["row"])
     if unreadable:
         text = f"{len(unreadable)} dead letters cannot be read, the first: {unreadable[0]}"
         found.notices.append(Notice("letters_unreadable", text))
+
+
+def _is_behind(letter: Mapping[str, Any], checkpoint: TopicCheckpoint | None) -> bool:
+    """Whether the source has gone on behind the gap that the letter is about. If not, no commit has the letter."""
+    partition = partition_of_path(letter["path"])
+    known = None if checkpoint is None or partition is None else checkpoint.next_offset(partition)
+    return known is None or bool(letter["lost_from"] < known)
 
 
 def _letters_of(source: AuditedTopics) -> DeadLetters:

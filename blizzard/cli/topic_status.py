@@ -15,6 +15,7 @@ from blizzard.cli.source_status import (
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, UnreadableState
 from blizzard.kafka.missing_client import missing_client
+from blizzard.kafka.positions import about_missing, topics_missing
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import TopicCheckpoint
@@ -65,6 +66,7 @@ def topic_status(
     version, commit = newest_commit(store, identity.app_id)
     checkpoint, problem = _state(store, commit, identity)
     partitions, brokers_problem = _partitions(options, checkpoint, now_ts)
+    missing = None if brokers_problem else _missing(options, partitions)
     run, run_problem = run_status(store, identity.pipeline)
     committed = committed_ts(commit, checkpoint)
     secs = [one.lag_secs for one in partitions if one.lag_secs is not None]
@@ -81,7 +83,7 @@ def topic_status(
         last_commit_ts=committed,
         last_commit_age_secs=age_secs(committed, now_ts),
         run=run,
-        problem=problem or brokers_problem or run_problem,
+        problem=problem or brokers_problem or missing or run_problem,
     )
 
 
@@ -100,6 +102,11 @@ def _state(
         return copied_state(identity, store), problem
     except (UnreadableState, PermanentError) as error:
         return None, problem or str(error)
+
+
+def _missing(options: KafkaOptions, partitions: list[PartitionStatus]) -> str | None:
+    found = topics_missing(options, {one.topic for one in partitions})
+    return about_missing(options, found) if found else None
 
 
 def _partitions(

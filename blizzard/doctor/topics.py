@@ -121,7 +121,7 @@ def _brokers(topics: SourceTopics) -> Finding:
     return problem(
         f"the brokers are of cluster {found}, the table has messages of cluster {wanted}",
         expected="the same cluster, since offsets of two have nothing to do with each other",
-        advice="correct `kafka.bootstrap_servers`, or give the source another name",
+        advice="correct `kafka.bootstrap_servers`, or give this cluster a source of its own, under a new name",
     )
 
 
@@ -140,7 +140,8 @@ def _topics(topics: SourceTopics) -> Finding:
         return problem(
             f"{_shown(again)} was deleted and made again, and offsets begin anew",
             expected="the topic whose messages the table has",
-            advice="give the source another name: it then reads the new topic from its beginning",
+            advice="take it out of this source, and give it a source of its own, under a new name; another name for "
+            "the whole source would read its other topics again",
         )
     return ok(f"{len(found)} topics with {len(topics.cluster.partitions())} partitions")
 

@@ -1,13 +1,14 @@
 """Where brokers and a checkpoint agree, and where not: new partitions, messages that are gone, other topics."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from blizzard.config.kafka_options import EARLIEST, LATEST, KafkaOptions
 from blizzard.errors import PermanentError, RecoveryError, RetryableError
 from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.takeover import check_taken_over
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, TopicPosition, path_of
 
 
@@ -35,14 +36,17 @@ def first_positions(
     brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint, taken_over: Mapping[Partition, int]
 ) -> TopicCheckpoint:
     """Where a source begins that has no state. `taken_over`: next offsets of what another program has read; other
-    partitions then begin with their first message. Raises PermanentError for a topic that there is not."""
+    partitions then begin with their first message. Raises PermanentError for a topic that there is not, RecoveryError
+    for offsets that cannot be of the topic."""
     cluster = brokers.cluster()
-    missing = sorted({*(options.topics or ())} - cluster.topics.keys())
-    if missing:
+    missing = topics_missing(options, cluster.topics.keys())
+    if missing and options.topics is not None:
         raise PermanentError(
             f"there is no topic {missing[0]} on {options.bootstrap_servers}, or its user may not see it. Nothing was "
             "read. Correct `kafka.topics`, create the topic, or let the user describe it."
         )
+    if taken_over:
+        check_taken_over(taken_over, brokers, cluster, options)
     partitions = cluster.partitions()
     if options.start == EARLIEST or taken_over:
         offsets = brokers.first_offsets(partitions)
@@ -51,6 +55,26 @@ def first_positions(
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
     return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), {**offsets, **taken_over}, cluster)
+
+
+def topics_missing(options: KafkaOptions, found: Set[str]) -> Sequence[str]:
+    """The topics that the source names and the brokers do not have, or its user may not see; a pattern that matches
+    none of `found` is missing itself."""
+    if options.topic_pattern is not None:
+        return [] if found else [options.topic_pattern]
+    return sorted({*(options.topics or ())} - found)
+
+
+def about_missing(options: KafkaOptions, missing: Sequence[str]) -> str:
+    if options.topic_pattern is not None:
+        return (
+            f"no topic on {options.bootstrap_servers} matches {options.topic_pattern!r}, or its user may not see it. "
+            "Correct `kafka.topic_pattern`, create a topic, or let the user describe it."
+        )
+    return (
+        f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}, or its user may not see it; other "
+        "topics are read on. Correct `kafka.topics`, create the topic, or let the user describe it."
+    )
 
 
 def with_offsets(
@@ -74,13 +98,25 @@ def with_offsets(
     return replace(checkpoint, topics=MappingProxyType(positions))
 
 
+def own_source(topic: str) -> str:
+    """What to do about a topic whose offsets begin anew. A new name for the whole source would read its other topics
+    again."""
+    return (
+        f"Take {topic} out of this source (out of `kafka.topics`; with `topic_pattern`: exclude it by the pattern), "
+        "and give it a source of its own, under a new name, which reads it from its `start` on. The table keeps what "
+        "it has."
+    )
+
+
 def check_topics(checkpoint: TopicCheckpoint, cluster: Cluster) -> None:
     """Raises RecoveryError if these are not the topics that the checkpoint is about."""
     if cluster.cluster_id != checkpoint.cluster_id:
         raise RecoveryError(
             f"the brokers are of cluster {cluster.cluster_id}; expected {checkpoint.cluster_id}, whose messages the "
             "table has. Their offsets have nothing to do with each other. Nothing was read. Correct "
-            "`kafka.bootstrap_servers`, or give the source another name: it then begins afresh."
+            "`kafka.bootstrap_servers`. To read this cluster as well, give it a source of its own, under a new name: "
+            "it reads all of its topics from `start` on, and what the table has of them comes twice if this cluster is "
+            "a copy of the other."
         )
     for name, position in checkpoint.topics.items():
         topic = cluster.topics.get(name)
@@ -89,14 +125,13 @@ def check_topics(checkpoint: TopicCheckpoint, cluster: Cluster) -> None:
         if topic.topic_id != position.topic_id:
             raise RecoveryError(
                 f"topic {name} was deleted and made again: its id is {topic.topic_id}; expected {position.topic_id}, "
-                "whose messages the table has. Its offsets begin anew. Nothing was read. Give the source another name: "
-                "it then reads the new topic from its beginning."
+                f"whose messages the table has. Its offsets begin anew. Nothing was read. {own_source(name)}"
             )
         lost = sorted({*position.next_offsets} - {*topic.partitions})
         if lost:
             raise RecoveryError(
                 f"topic {name} has {len(topic.partitions)} partitions, and no partition {lost[0]} any more, of which "
-                "the table has messages. Nothing was read. Give the source another name."
+                f"the table has messages. Nothing was read. {own_source(name)}"
             )
 
 
@@ -143,5 +178,5 @@ def check_ends(checkpoint: TopicCheckpoint, ends: Mapping[Partition, int]) -> No
             raise RetryableError(
                 f"partition {path_of((name, number))} ends with offset {end - 1}, and the table has its messages "
                 f"up to {at - 1}. If this stays so, the brokers have lost messages (an unclean election of a leader), "
-                "and new ones get the same offsets. Give the source another name then; the table keeps what it has."
+                f"and new ones get the same offsets. Then: {own_source(name)}"
             )

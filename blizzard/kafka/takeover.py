@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from blizzard.config.kafka_options import NOTHING, KafkaOptions
 from blizzard.errors import RecoveryError
+from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PREFIX
-from blizzard.state.topic_checkpoint import Partition
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 from blizzard.state.txns import Txn
 
 _APP_ID = re.compile(r"(?P<app_id>.+)-(?P<partition>[0-9]{1,6})\Z", re.DOTALL)
@@ -33,6 +34,49 @@ def taken_over(txns: Iterable[Txn], options: KafkaOptions, source_id: str) -> di
         )
     [topic] = options.topics or [""]  # as the configuration has checked
     return {(topic, number): last + 1 for number, last in found[options.take_over].items()}
+
+
+def check_taken_over(taken: Mapping[Partition, int], brokers: Brokers, cluster: Cluster, options: KafkaOptions) -> None:
+    """Before these next offsets are committed: raises RecoveryError if they cannot be of the topic, which then lacks a
+    partition or ends before them. It may have further partitions, of which kafka-delta-ingest has read nothing."""
+    wrong = (
+        f"Are `kafka.topics` or `take_over: {options.take_over}` of something else? Nothing was read or committed. "
+        "Correct them."
+    )
+    for name, number in sorted(taken):
+        numbers = cluster.topics[name].partitions if name in cluster.topics else ()
+        if number not in numbers:
+            raise RecoveryError(
+                f"the table has Txn {options.take_over}-{number}, and topic {name} has no partition {number} "
+                f"(expected one; found {len(numbers)} partitions, {_shown(numbers)}). {wrong}"
+            )
+    for partition, end in sorted(brokers.end_offsets([*taken]).items()):
+        if end < taken[partition]:
+            raise RecoveryError(
+                f"the table has Txn {options.take_over}-{partition[1]} with offset {taken[partition] - 1}, and "
+                f"{path_of(partition)} ends before it: the next message gets offset {end} (expected "
+                f"{taken[partition]} or more). {wrong}"
+            )
+
+
+def check_still_taken_over(checkpoint: TopicCheckpoint, options: KafkaOptions, source_id: str) -> None:
+    """Raises RecoveryError if the source names a topic to take over, and has begun with another one: the offsets of the
+    table would be of this one, which would be read from its beginning."""
+    if options.take_over in (None, NOTHING) or not checkpoint.topics:
+        return
+    [topic] = options.topics or [""]
+    if topic not in checkpoint.topics:
+        raise RecoveryError(
+            f"source {source_id} has `take_over: {options.take_over}` and topic {topic}, and has taken over "
+            f"these offsets for topic {min(checkpoint.topics)} (expected the same one): it would read {topic} from its "
+            f"beginning. Nothing was read. If the offsets are of {topic}, give it a source of its own, under a new "
+            f"name, with `take_over: {options.take_over}`. If not, take `take_over` out of the source."
+        )
+
+
+def _shown(numbers: Iterable[int]) -> str:
+    found = sorted(numbers)
+    return f"{found[0]} to {found[-1]}" if found else "as there is no such topic"
 
 
 def _by_app_id(txns: Iterable[Txn]) -> dict[str, dict[int, int]]:

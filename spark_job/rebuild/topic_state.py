@@ -161,7 +161,7 @@ class TopicStateRebuild:
                 raise RecoveryError(
                     f"the table has rows of two topics of the name {partition[0]}, with the ids "
                     f"{found[partition][1]} and {topic_id}, so they do not tell how far the source "
-                    "is. Nothing was written. Remove the rows of one, or give the source another name."
+                    "is. Nothing was written. Remove the rows of the one that is gone."
                 )
             found[partition] = row + 1, topic_id
         return found

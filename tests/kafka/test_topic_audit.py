@@ -241,6 +241,30 @@ def test_what_retention_has_taken_is_neither_missing_nor_forgotten(new_lake: New
     assert (partition["older_rows"], partition["first_offset"], partition["next_offset"]) == (4, 6, 8)
 
 
+def test_what_is_gone_is_lost_and_does_not_wait_before_and_after_its_commit(new_lake: NewLake, capsys: Capsys) -> None:
+    """Neither twice because of the letter of an attempt that died."""
+    lake, going_on = new_lake(), "on_lost_offsets: continue"
+    lake.produce(b"x")
+    lake.run(kafka=going_on)
+    lake.produce(*[b"y"] * 3)
+    forget_before(lake, 4)
+    assert counts(audit(lake, capsys, kafka=going_on)) == {"lost": 3}
+    lake.produce(b"z")
+
+    def die(event: str) -> None:
+        if event == "offsets_lost":
+            raise KeyboardInterrupt
+
+    lake.on_event = die
+    with pytest.raises(KeyboardInterrupt):
+        lake.run(kafka=going_on)
+    lake.on_event = lambda event: None
+    assert len(lake.letters()) == 1
+    assert counts(audit(lake, capsys, kafka=going_on)) == {"objects": 1, "pending": 1, "lost": 3}
+    lake.run(kafka=going_on)
+    assert counts(audit(lake, capsys, kafka=going_on)) == {"objects": 1, "committed": 1, "lost": 3}
+
+
 def test_rows_of_another_topic_of_the_same_name_are_noted(new_lake: NewLake, capsys: Capsys) -> None:
     lake = new_lake()
     lake.produce(b"old")

@@ -1,6 +1,7 @@
 """What happens to topics and tables while a source reads one into the other: nothing is lost, doubled or silent."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,9 @@ def test_a_gap_before_messages_that_are_not_there_yet_waits_for_them(new_lake: N
     forget_before(lake, 3)
     lake.run(kafka="on_lost_offsets: continue")
     assert lake.letters() == []
+    [event] = lake.named("offsets_lost")
+    assert event["error"].startswith(f"offsets 1 to 2 of {lake.topic}/0 are gone")
+    assert "the dead letter comes with the source's next messages" in event["error"]
     lake.produce(b"3")
     lake.run(kafka="on_lost_offsets: continue")
     assert lake.places() == [(0, 0), (0, 3)]
@@ -79,9 +83,26 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(new_lake: NewL
     delete_topic(lake.settings, lake.topic)
     create_topic(lake.settings, lake.topic)
     lake.produce(b"new", b"new", b"new")
-    with pytest.raises(RecoveryError, match="was deleted and made again"):
+    with pytest.raises(RecoveryError, match=r"was deleted and made again.*a source of its own, under a new name"):
         lake.run()
     assert len(lake.rows()) == 2
+
+
+def test_the_remedy_for_a_topic_that_was_made_again_doubles_nothing(new_lake: NewLake) -> None:
+    """As the error says it: the topic goes out of the source, and into one of its own."""
+    lake, other = new_lake(), new_lake()
+    lake.produce(b"old")
+    other.produce(b"other")
+    lake.run(kafka=f"topics: [{lake.topic}, {other.topic}]")
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(b"new")
+    other.produce(b"other, later")
+    lake.run(kafka=f"topics: [{other.topic}]")
+    lake.source = "own"
+    lake.run()
+    payloads = [row["message_payload"] for row in lake.rows()]
+    assert sorted(payloads) == [b"new", b"old", b"other", b"other, later"]
 
 
 def test_a_topic_that_is_made_again_while_it_is_read_is_not_committed(new_lake: NewLake) -> None:
@@ -151,7 +172,45 @@ def test_a_lost_checkpoint_is_rebuilt_from_the_txns_of_the_partitions(new_lake: 
     lake.produce(Message(b"d"), Message(b"e", partition=2))
     lake.run()
     assert lake.places() == [(0, 0), (0, 1), (0, 2), (1, 0), (2, 0)]
-    assert [event["partitions"] for event in lake.named("state_rebuilt_from_txns")] == [2]
+    assert [(e["partitions"], e["unproven"]) for e in lake.named("state_rebuilt_from_txns")] == [(2, [])]
+
+
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_a_lost_checkpoint_is_not_rebuilt_for_a_topic_that_was_made_again(
+    new_lake: NewLake, *, with_rows: bool
+) -> None:
+    """Without rows, since every message was refused, the receipts say which topic it was."""
+    lake, other = new_lake(), new_lake()
+    source = "format: ndjson\n                    schema: id BIGINT"
+    lake.produce(*[b'{"id": 1}' if with_rows else b"broken"] * 2)
+    other.produce(b'{"id": 5}')
+    both = f"topics: [{lake.topic}, {other.topic}]"
+    lake.run(source=source, kafka=both)
+    for number in range(33):  # more commits than are looked at first
+        other.produce(b'{"id": %d}' % number)
+        lake.run(source=source, kafka=both)
+    unreadable(lake)
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(*[b'{"id": 2}'] * 3)
+    rows = len(lake.rows())
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run(source=source, kafka=both)
+    assert len(lake.rows()) == rows
+
+
+def test_without_receipts_the_rows_say_which_topic_it_was(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    unreadable(lake)
+    shutil.rmtree(lake.table / "_blizzard")
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(b"b", b"c")
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run()
+    assert len(lake.rows()) == 1
 
 
 def test_where_a_source_began_is_not_forgotten_with_its_checkpoint(new_lake: NewLake) -> None:
@@ -162,6 +221,7 @@ def test_where_a_source_began_is_not_forgotten_with_its_checkpoint(new_lake: New
     lake.produce(Message(b"new"))
     lake.run(kafka="start: latest")
     assert lake.places() == [(0, 1)]
+    assert [event["unproven"] for event in lake.named("state_rebuilt_from_txns")] == [[lake.topic]]
 
 
 def test_a_topic_that_there_is_not_is_said(new_lake: NewLake) -> None:

@@ -10,19 +10,21 @@ import pytest
 from blizzard.cli import main
 from blizzard.kafka.client import KafkaBrokers
 from tests.kafka.topic_lake import NewLake, TopicLake
-from tests.kafka.topics import Message, produce_in_transaction
+from tests.kafka.topics import Message, end_offset, produce_in_transaction, until
 
 
-def status(lake: TopicLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], expected: int = 0) -> dict[str, Any]:
+def status(
+    lake: TopicLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], expected: int = 0, kafka: str = ""
+) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["status", "--json", str(configuration(lake, tmp_path))]) == expected
+    assert main(["status", "--json", str(configuration(lake, tmp_path, kafka))]) == expected
     [found] = json.loads(capsys.readouterr().out)
     return dict(found)
 
 
-def configuration(lake: TopicLake, tmp_path: Path) -> Path:
+def configuration(lake: TopicLake, tmp_path: Path, kafka: str = "") -> Path:
     file = tmp_path / "pipelines.yaml"
-    file.write_text(lake.configuration("format: envelope"))
+    file.write_text(lake.configuration("format: envelope", kafka))
     return file
 
 
@@ -63,6 +65,7 @@ def test_offsets_without_messages_are_a_lag_without_a_time(
     lake.produce(b"a")
     lake.run()
     produce_in_transaction(lake.settings, lake.topic, [b"no"], commit=False)
+    until(lambda: end_offset(lake.settings, lake.topic) == 3, "the end of the transaction")
     found = status(lake, tmp_path, capsys)
     assert (found["lag"], found["partitions"][0]["lag_secs"]) == (2, None)
 
@@ -78,3 +81,30 @@ def test_brokers_that_do_not_answer_are_a_problem(
     found = status(lake, tmp_path, capsys, expected=1)
     assert (found["lag"], found["sequence"]) == (None, 1)
     assert "127.0.0.1:1" in found["problem"]
+
+
+def test_topics_that_are_not_there_are_a_problem_and_the_others_are_read_on(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    lake.run()
+    both = f"topics: [{lake.topic}, not-there]"
+    lake.run(kafka=both)
+    assert lake.named("topics_missing") == [{"event": "topics_missing", "source": "p:clicks", "topics": ["not-there"]}]
+    lake.produce(b"b")
+    lake.run(kafka=both)
+    assert len(lake.rows()) == 2
+    found = status(lake, tmp_path, capsys, expected=1, kafka=both)
+    assert "there is no topic not-there on" in found["problem"]
+    assert (found["lag"], [one["topic"] for one in found["partitions"]]) == (0, [lake.topic])
+
+
+def test_a_pattern_that_matches_nothing_is_a_problem(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake()
+    pattern = "topic_pattern: 'of-nobody-.*'"
+    lake.run(kafka=pattern)
+    assert [event["topics"] for event in lake.named("topics_missing")] == [["of-nobody-.*"]]
+    assert "matches 'of-nobody-.*'" in status(lake, tmp_path, capsys, expected=1, kafka=pattern)["problem"]

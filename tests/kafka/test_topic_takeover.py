@@ -51,3 +51,40 @@ def test_txns_of_something_else_are_left_alone_if_the_source_says_so(new_lake: N
     filled_by_another(lake, "other", {0: 2})
     lake.run(source=NDJSON, kafka="take_over: nothing")
     assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3 + 5
+
+
+@pytest.mark.parametrize(
+    ("partitions", "messages", "expected"),
+    [
+        (1, 5, r"Txn kdi-1, and topic .* has no partition 1 .*found 1 partitions, 0 to 0"),
+        (2, 2, "gets offset 2 .*3 or"),
+    ],
+)
+def test_offsets_that_cannot_be_of_the_topic_are_not_taken_over(
+    new_lake: NewLake, partitions: int, messages: int, expected: str
+) -> None:
+    lake, other = new_lake(partitions=2), new_lake(partitions=partitions)
+    filled_by_another(lake, "kdi", {0: 2, 1: 4})
+    other.produce(*[Message(b'{"id": 1}', partition=p) for p in range(partitions) for _ in range(messages)])
+    right, lake.topic = lake.topic, other.topic
+    with pytest.raises(RecoveryError, match=expected):
+        lake.run(source=NDJSON, kafka="take_over: kdi")
+    assert deltalake.DeltaTable(lake.table).version() == 0
+    lake.topic = right
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    ids = sorted(row["id"] for row in deltalake.DeltaTable(lake.table).to_pyarrow_table().to_pylist())
+    assert ids == [*range(5), *range(100, 105)]
+
+
+def test_offsets_are_not_taken_over_for_a_second_topic(new_lake: NewLake) -> None:
+    lake, other = new_lake(), new_lake()
+    filled_by_another(lake, "kdi", {0: 2})
+    other.produce(*[b'{"id": 7}'] * 3)
+    right, lake.topic = lake.topic, other.topic
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    lake.topic = right
+    with pytest.raises(RecoveryError, match=r"has taken over these offsets for topic .* source of its own"):
+        lake.run(source=NDJSON, kafka="take_over: kdi")
+    assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3
+    lake.run(source=NDJSON)
+    assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3 + 5

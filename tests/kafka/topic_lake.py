@@ -32,6 +32,7 @@ class TopicLake:
         self.settings = kafka.client_settings()
         self.servers = kafka.bootstrap_servers
         self.topic = topic
+        self.source = "clicks"
         self.events: list[dict[str, Any]] = []
         self.on_event: Callable[[str], None] = lambda event: None
         self._engines: list[LocalEngine] = []
@@ -51,7 +52,7 @@ class TopicLake:
                 table_uri: {self.table}
                 {pipeline}
                 sources:
-                  clicks:
+                  {self.source}:
                     kafka: {{bootstrap_servers: "{self.servers}", {topics}{kafka}}}
                     {source}
         """

@@ -15,7 +15,7 @@ from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Cluster, Topic
 from blizzard.kafka.positions import first_positions
-from blizzard.log import silent
+from blizzard.log import Log, silent
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 from spark_job.loop.read_batch import ReadBatch
@@ -35,10 +35,11 @@ class FakeBrokers:
 
     offsets: dict[int, tuple[int, int]]
     asked: list[tuple[str, list[int]]] = field(default_factory=list)
+    is_there: bool = True
     meanwhile: Callable[[], object] = lambda: None
 
     def cluster(self) -> Cluster:
-        return Cluster("c", {"t": Topic("id", [*self.offsets])})
+        return Cluster("c", {"t": Topic("id", [*self.offsets])} if self.is_there else {})
 
     def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return self._answer("first", partitions, 0)
@@ -75,7 +76,9 @@ class FakeBrokers:
         self.offsets[number] = min(first + count, end), end
 
 
-def source_of(brokers: FakeBrokers, on_lost_offsets: str = "continue", most: int = 1000) -> TopicSource:
+def source_of(
+    brokers: FakeBrokers, on_lost_offsets: str = "continue", most: int = 1000, log: Log = silent
+) -> TopicSource:
     options = KafkaOptions.model_validate(
         {"bootstrap_servers": "b:9092", "topics": ["t"], "on_lost_offsets": on_lost_offsets}
     )
@@ -90,7 +93,7 @@ def source_of(brokers: FakeBrokers, on_lost_offsets: str = "continue", most: int
         clock=lambda: 0.0,
         watch=Stopwatch(lambda: 0.0),
         new_id=lambda: "id",
-        log=silent,
+        log=log,
     )
 
 
@@ -142,6 +145,27 @@ def test_settling_moves_the_partitions_that_were_read_and_no_other() -> None:
     assert settled.topics["t"].next_offsets == {0: 5, 1: 9, 2: 0}
     assert settled.topics["t"].first_offsets == {0: 0, 1: 3, 2: 0}
     assert settled.moved == {("t", 0): 5, ("t", 1): 9}
+
+
+def test_a_topic_that_is_gone_is_said_once_and_again_after_each_change() -> None:
+    brokers, said = FakeBrokers({0: (0, 0)}), list[dict[str, object]]()
+    source, checkpoint = source_of(brokers, log=lambda event, /, **fields: said.append({event: fields})), begun(brokers)
+    for is_there in (True, False, False, True, False, False):
+        brokers.is_there = is_there
+        assert source.plan(checkpoint).empty
+    assert said == [{"topics_missing": {"source": "p:s", "topics": ["t"]}}] * 2
+
+
+def test_a_gap_that_waits_for_messages_is_said_once() -> None:
+    brokers, said = FakeBrokers({0: (0, 2)}), list[tuple[str, str]]()
+    source = source_of(brokers, log=lambda event, /, **fields: said.append((event, str(fields["error"]))))
+    checkpoint = source.settle(source.plan(begun(brokers)), READ)
+    brokers.produce(0, 3)
+    brokers.forget(0, 5)
+    assert [source.plan(checkpoint).empty for _ in range(3)] == [True] * 3
+    [(event, error)] = said
+    assert event == "offsets_lost"
+    assert error.startswith("offsets 2 to 4 of t/0 are gone")
 
 
 @dataclass

@@ -9,9 +9,11 @@ from typing import Any
 
 from blizzard.errors import RecoveryError, TxnLost, UnreadableState
 from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.positions import check_topics
 from blizzard.log import Log
 from blizzard.state.delta_log import WHOLE_LOG, Commit
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import Receipts
 from blizzard.state.topic_checkpoint import (
     Partition,
     TopicCheckpoint,
@@ -20,6 +22,7 @@ from blizzard.state.topic_checkpoint import (
 )
 from blizzard.state.topic_state import copied_state, newest_state
 from blizzard.storage.base import ObjectStore
+from spark_job.loop.topics.topic_ids import ids_of_commits
 from spark_job.ports.source import Recovered
 from spark_job.ports.table import FileTable
 
@@ -50,7 +53,7 @@ def recover(
         return Recovered(checkpoint, unpublished=copy is None or copy.sequence != version)
     if copy is not None and copy.sequence == version:
         return Recovered(copy)
-    return Recovered(_from_txns(table, identity, version, brokers, log), repaired=True, unpublished=True)
+    return Recovered(_from_txns(table, state, identity, version, copy, brokers, log), repaired=True, unpublished=True)
 
 
 def _newest(commits: Iterable[Commit], identity: SourceIdentity) -> Commit | None:
@@ -66,28 +69,47 @@ def _checkpoint_of(commit: Commit, identity: SourceIdentity, state: ObjectStore,
 
 
 def _from_txns(
-    table: FileTable[Any], identity: SourceIdentity, version: int, brokers: Brokers, log: Log
+    table: FileTable[Any],
+    state: ObjectStore,
+    identity: SourceIdentity,
+    version: int,
+    copy: TopicCheckpoint | None,
+    brokers: Brokers,
+    log: Log,
 ) -> TopicCheckpoint:
-    """The Txns have offsets, and the brokers the topics' ids of today: whether a topic was made again before this
-    cannot be seen."""
+    """The Txns have offsets. Of which topics, the newest rows say, or receipts, or a copy of another commit. Raises
+    RecoveryError if the brokers have other ones of these names."""
     offsets = dict(next_offsets_of_txns(identity, ((txn.app_id, txn.version) for txn in table.txns())))
     cluster = brokers.cluster()
-    gone = sorted({topic for topic, _ in offsets} - cluster.topics.keys())
+    names = {topic for topic, _ in offsets}
+    gone = sorted(names - cluster.topics.keys())
     if gone:
         raise RecoveryError(
             f"the state of source {identity.source_id} is lost, and its Txns have offsets of topic {gone[0]}, which "
-            "the brokers do not have, or which `kafka` of the source does not name. Correct the configuration, or give "
-            "the source another name."
+            "the brokers do not have, or which `kafka` of the source does not name. Correct the configuration. If "
+            "the topic is gone for good: restore the checkpoint's copy, or give the source another name and remove its "
+            "rows first, since it then reads all of its topics again."
         )
-    log("state_rebuilt_from_txns", source=identity.source_id, sequence=version, partitions=len(offsets))
+    copied = {} if copy is None else {name: topic.topic_id for name, topic in copy.topics.items()}
+    ids = copied | ids_of_commits(table, Receipts(state, identity.state_prefix), version, names)
     topics = {
-        name: TopicPosition(topic.topic_id, _positions(name, topic.partitions, offsets))
+        name: TopicPosition(ids.get(name, topic.topic_id), _positions(name, topic.partitions, offsets))
         for name, topic in cluster.topics.items()
     }
     fresh = TopicCheckpoint(identity.pipeline, identity.source)
-    return replace(fresh, sequence=version, cluster_id=cluster.cluster_id, topics=MappingProxyType(topics))
+    found = replace(fresh, sequence=version, cluster_id=cluster.cluster_id, topics=MappingProxyType(topics))
+    check_topics(found, cluster)
+    log(
+        "state_rebuilt_from_txns",
+        source=identity.source_id,
+        sequence=version,
+        partitions=len(offsets),
+        unproven=sorted(names - ids.keys()),
+    )
+    return found
 
 
 def _positions(topic: str, partitions: Iterable[int], offsets: Mapping[Partition, int]) -> Mapping[int, int]:
     """A partition without a Txn has not been read yet: it began with its first message, and still does."""
-    return MappingProxyType({number: offsets.get((topic, number), 0) for number in partitions})
+    read = {number for name, number in offsets if name == topic}
+    return MappingProxyType({number: offsets.get((topic, number), 0) for number in {*partitions} | read})

@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES
-from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.positions import (
     Gap,
     beginnings,
@@ -18,9 +18,10 @@ from blizzard.kafka.positions import (
     lost_messages,
     new_partitions,
     refuse_gaps,
+    topics_missing,
     with_offsets,
 )
-from blizzard.kafka.takeover import taken_over
+from blizzard.kafka.takeover import check_still_taken_over, taken_over
 from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
@@ -97,6 +98,8 @@ class TopicSource:
         self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
         self._bytes_each = float(FIRST_GUESS_BYTES)
+        self._missing: Sequence[str] = ()
+        self._said = set[tuple[Partition, int]]()
 
     # -- the position
 
@@ -128,6 +131,8 @@ class TopicSource:
             return RangePlan(checkpoint, checkpoint)  # where the source begins is committed before anything is read
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
+        check_still_taken_over(checkpoint, self._options, self._identity.source_id)
+        self._note_missing(cluster)
         new = new_partitions(checkpoint, cluster)
         found = checkpoint
         if new:
@@ -143,7 +148,26 @@ class TopicSource:
         waits = lags(behind, ends)
         most, waiting = self._settings.limits.messages_of(self._bytes_each), sum(waits.values())
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
+        if not ranges:
+            self._note_gaps(gaps)
         return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
+
+    def _note_missing(self, cluster: Cluster) -> None:
+        """Once in a process, and after each change."""
+        missing = tuple(topics_missing(self._options, cluster.topics.keys()))
+        if missing and missing != self._missing:
+            self._log("topics_missing", source=self._identity.source_id, topics=[*missing])
+        self._missing = missing
+
+    def _note_gaps(self, gaps: Sequence[Gap]) -> None:
+        """Of those that wait for the next messages, each once in a process: their letters come with these."""
+        for gap in gaps:
+            if (gap.partition, gap.start) not in self._said:
+                self._said.add((gap.partition, gap.start))
+                self._log_lost(path_of(gap.partition), f"{gap}; the dead letter comes with the source's next messages")
+
+    def _log_lost(self, path: str, error: str) -> None:
+        self._log("offsets_lost", source=self._identity.source_id, partition=path, error=error)
 
     def resolve(self, plan: RangePlan) -> Resolved[RangePlan]:
         return Resolved(plan)
@@ -264,7 +288,7 @@ class TopicSource:
         ]
         self._dead_letters.write_records(letters, self._clock(), attempt)
         for letter in letters:
-            self._log("offsets_lost", source=self._identity.source_id, partition=letter.path, error=letter.error)
+            self._log_lost(letter.path, letter.error)
 
     def publish(self, checkpoint: TopicCheckpoint, *, copy: bool) -> None:
         """None of this is needed to continue: a later commit repeats what fails."""
