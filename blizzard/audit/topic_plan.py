@@ -7,6 +7,7 @@ from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import (
     beginnings,
     check_ends,
@@ -105,7 +106,8 @@ def topic_backlog(
     if new:
         checkpoint = with_offsets(checkpoint, beginnings(checkpoint, brokers.first_offsets(new)), cluster)
     partitions = sorted(cluster.partitions())
-    ends, firsts = brokers.end_offsets(partitions), brokers.first_offsets(partitions)
+    told, firsts = brokers.ends(partitions), brokers.first_offsets(partitions)
+    ends = {partition: end.offset for partition, end in told.items()}
     gaps = lost_messages(checkpoint, firsts)
     lost = {gap.partition: gap.end - gap.start for gap in gaps}
     behind = with_offsets(checkpoint, {gap.partition: gap.end for gap in gaps})
@@ -115,6 +117,7 @@ def topic_backlog(
         found.append(PartitionBacklog(topic, number, at, end, max(0, end - at), lost.get((topic, number), 0)))
     problem = None
     try:
+        check_logs(brokers, with_other_leaders(checkpoint, told))
         check_ends(behind, ends)
         if gaps and options.on_lost_offsets == "stop":
             refuse_gaps(gaps, identity.source_id)

@@ -8,8 +8,9 @@ from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Source
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.state import BACKLOG_PROBLEM_SECS, BACKLOG_WARNING_SECS, age, dead_letters
-from blizzard.errors import BlizzardError, BucketMissing, PermanentError, UnreadableState
+from blizzard.errors import BlizzardError, BucketMissing, PermanentError, RecoveryError, UnreadableState
 from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.state.delta_log import DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
@@ -65,13 +66,22 @@ class SourceTopics:
     @cached_property
     def behind(self) -> dict[Partition, int]:
         """Of partitions that the source has read from: how many of the next offsets are gone, if any are."""
-        next_offsets = {
+        next_offsets = self._next_offsets()
+        firsts = self.brokers.first_offsets([*next_offsets])
+        return {each: firsts[each] - at for each, at in next_offsets.items() if firsts[each] > at}
+
+    def check_logs(self) -> None:
+        """Raises RecoveryError if a partition was truncated below where the source stands."""
+        if self.known is not None:
+            ends = self.brokers.ends([*self._next_offsets()])
+            check_logs(self.brokers, with_other_leaders(self.known, ends))
+
+    def _next_offsets(self) -> dict[Partition, int]:
+        return {
             partition: at
             for partition in self.cluster.partitions()
             if self.known is not None and (at := self.known.next_offset(partition)) is not None
         }
-        firsts = self.brokers.first_offsets([*next_offsets])
-        return {each: firsts[each] - at for each, at in next_offsets.items() if firsts[each] > at}
 
 
 def _state(topics: SourceTopics) -> Finding:
@@ -149,6 +159,14 @@ def _topics(topics: SourceTopics) -> Finding:
 def _offsets(topics: SourceTopics) -> Finding:
     if topics.known is None:
         return skipped("nothing is committed yet")
+    try:
+        topics.check_logs()
+    except RecoveryError as error:
+        return problem(
+            str(error),
+            expected="logs that lose nothing that was read",
+            advice="give the topic a source of its own; docs/kafka.md#messages-that-are-gone",
+        )
     if not topics.behind:
         return ok("the brokers have every message that is still to be read")
     count, where = sum(topics.behind.values()), _shown(sorted(map(path_of, topics.behind)))

@@ -27,6 +27,23 @@ class Cluster:
         return [(name, number) for name, topic in self.topics.items() for number in topic.partitions]
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """Of a partition. `offset`: as of `Brokers.end_offsets`. `leader_epoch`: a number that grows with each election of
+    the partition's leader. None: the brokers do not tell it."""
+
+    offset: int
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """In a partition's log: behind messages that a leader of this epoch, or one before it, had."""
+
+    offset: int
+    leader_epoch: int
+
+
 class Brokers(Protocol):
     """Every method raises RetryableError if no broker answers, PermanentError if they refuse."""
 
@@ -39,6 +56,15 @@ class Brokers(Protocol):
     def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         """Behind the last message that may be read: with `read_committed`, before the first transaction that is
         open."""
+        ...
+
+    def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
+        """As `end_offsets`, with the epochs of the leaders that said so."""
+        ...
+
+    def truncated(self, places: Mapping[Partition, Place]) -> Mapping[Partition, str]:
+        """Of these, the partitions whose logs were cut off before the place, and perhaps filled again since; with what
+        the brokers say about it. Raises RetryableError as well if one of them says nothing for some seconds."""
         ...
 
     def offsets_at(self, partitions: Collection[Partition], since_ts: float) -> Mapping[Partition, int]:

@@ -18,10 +18,11 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
-from blizzard.kafka.brokers import Cluster, Topic
+from blizzard.kafka.brokers import Cluster, End, Place, Topic
 from blizzard.kafka.connect import Reports, client_settings
 from blizzard.kafka.errors import read_error
 from blizzard.kafka.login import SECRET_CHANGED, Login
+from blizzard.kafka.truncation import truncated
 from blizzard.state.topic_checkpoint import Partition
 
 TIMEOUT_SECS = 15.0
@@ -96,17 +97,33 @@ class KafkaBrokers:
     def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
+        told = self._told(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        return {partition: End(one.offset, _epoch(one.leader_epoch)) for partition, one in told.items()}
+
+    def truncated(self, places: Mapping[Partition, Place]) -> Mapping[Partition, str]:
+        if not places:
+            return {}
+        try:
+            return truncated(self._login.settings(), places)
+        except (PermanentError, RetryableError) as error:
+            self._give_up(error, error)
+
     def offsets_at(self, partitions: Collection[Partition], since_ts: float) -> Mapping[Partition, int]:
         found = self._offsets(partitions, OffsetSpec.for_timestamp(round(since_ts * 1000)))
         without = [partition for partition, offset in found.items() if offset < 0]
         return {**found, **self.end_offsets(without)}
 
     def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, int]:
+        return {partition: one.offset for partition, one in self._told(partitions, spec).items()}
+
+    def _told(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, Any]:
+        """Offsets and leader epochs, as confluent_kafka has them."""
         if not partitions:
             return {}
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
         futures = self._client.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._timeout_secs)
-        return {(one.topic, one.partition): self._answer(future).offset for one, future in futures.items()}
+        return {(one.topic, one.partition): self._answer(future) for one, future in futures.items()}
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
         """A group's coordinator may have to be found first, so this is tried a few times."""
@@ -153,3 +170,8 @@ class KafkaBrokers:
         if self._login.is_changed():
             raise RetryableError(f"{where} {SECRET_CHANGED}") from cause
         raise PermanentError(where) from cause
+
+
+def _epoch(told: int | None) -> int | None:
+    """Brokers without epochs say -1."""
+    return None if told is None or told < 0 else told

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from blizzard.config.kafka_options import EARLIEST, LATEST, KafkaOptions
 from blizzard.errors import PermanentError, RecoveryError, RetryableError
 from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.epochs import with_epochs
 from blizzard.kafka.takeover import check_taken_over
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, TopicPosition, path_of
 
@@ -54,7 +55,8 @@ def first_positions(
         offsets = brokers.end_offsets(partitions)
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
-    return with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), {**offsets, **taken_over}, cluster)
+    begun = with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), {**offsets, **taken_over}, cluster)
+    return with_epochs(begun, brokers.ends(partitions))
 
 
 def topics_missing(options: KafkaOptions, found: Set[str]) -> Sequence[str]:
@@ -91,8 +93,11 @@ def with_offsets(
     ids = {name: position.topic_id for name, position in checkpoint.topics.items()}
     if cluster is not None:
         ids = {name: topic.topic_id for name, topic in cluster.topics.items()} | ids
+    epochs = {name: position.leader_epochs for name, position in checkpoint.topics.items()}
     positions = {
-        name: TopicPosition(ids[name], MappingProxyType(nexts), MappingProxyType(firsts.get(name, {})))
+        name: TopicPosition(
+            ids[name], MappingProxyType(nexts), MappingProxyType(firsts.get(name, {})), epochs.get(name, {})
+        )
         for name, nexts in topics.items()
     }
     return replace(checkpoint, topics=MappingProxyType(positions))

@@ -21,11 +21,14 @@ Partition = tuple[str, int]
 class TopicPosition:
     """How far a topic is read. `topic_id`: the brokers' own id of the topic, which another topic of the same name does
     not have. `next_offsets`: by partition the offset of the next message to read. `first_offsets`: where the source
-    began; without those of partitions of which that is not known."""
+    began; without those of partitions of which that is not known. `leader_epochs`: which epoch of its leader each
+    partition had when it was last found to have what was read; without those of partitions of which that is not known.
+    """
 
     topic_id: str
     next_offsets: Mapping[int, int]
     first_offsets: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    leader_epochs: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ def encode(checkpoint: TopicCheckpoint) -> str:
                 "id": topic.topic_id,
                 "next_offsets": _by_number(topic.next_offsets),
                 "first_offsets": _by_number(topic.first_offsets),
+                "leader_epochs": _by_number(topic.leader_epochs),
             }
             for name, topic in sorted(checkpoint.topics.items())
         },
@@ -155,11 +159,11 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> TopicCheckpoint:
 
 
 def _position(topic: Any) -> TopicPosition:
-    offsets = (_offsets(topic["next_offsets"]), _offsets(topic["first_offsets"]))
-    return TopicPosition(json_fields.text(topic["id"]), *offsets)
+    offsets = (_numbers(topic["next_offsets"]), _numbers(topic["first_offsets"]))
+    return TopicPosition(json_fields.text(topic["id"]), *offsets, _numbers(topic.get("leader_epochs", {})))
 
 
-def _offsets(found: Any) -> Mapping[int, int]:
+def _numbers(found: Any) -> Mapping[int, int]:
     by_number = json_fields.mapping(found)
     return MappingProxyType({int(number): json_fields.natural(at) for number, at in by_number.items()})
 

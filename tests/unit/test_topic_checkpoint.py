@@ -28,7 +28,7 @@ IDENTITY = SourceIdentity("p", "clicks", "_blizzard/p_clicks")
 TOPICS = st.from_regex(r"[A-Za-z0-9._-]{1,30}", fullmatch=True)
 OFFSETS = st.integers(0, 2**62)
 BY_NUMBER = st.dictionaries(st.integers(0, 10_000), OFFSETS).map(MappingProxyType)
-POSITIONS = st.builds(TopicPosition, st.text(), BY_NUMBER, BY_NUMBER)
+POSITIONS = st.builds(TopicPosition, st.text(), BY_NUMBER, BY_NUMBER, BY_NUMBER)
 CHECKPOINTS = st.builds(
     TopicCheckpoint,
     st.just("p"),
@@ -47,6 +47,12 @@ GOOD = TopicCheckpoint("p", "clicks", 3, 7, "cluster", {"t": TopicPosition("id",
 @given(CHECKPOINTS)
 def test_it_is_read_as_it_was_written(checkpoint: TopicCheckpoint) -> None:
     assert decode(encode(checkpoint), pipeline="p", source="clicks") == checkpoint
+
+
+def test_one_of_a_version_without_epochs_is_read() -> None:
+    document = json.loads(encode(GOOD))
+    del document["topics"]["t"]["leader_epochs"]
+    assert decode(json.dumps(document), pipeline="p", source="clicks") == GOOD
 
 
 @pytest.mark.parametrize(

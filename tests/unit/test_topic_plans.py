@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
-from blizzard.kafka.brokers import Cluster, Topic
+from blizzard.kafka.brokers import Cluster, End, Place, Topic
 from blizzard.kafka.positions import first_positions
 from blizzard.log import Log, silent
 from blizzard.state.identity import SourceIdentity
@@ -31,12 +31,15 @@ READ = cast("ReadBatch", object())
 
 @dataclass
 class FakeBrokers:
-    """One topic `t`, whose partitions have the offsets from the first (inclusive) to the second (exclusive)."""
+    """One topic `t`, whose partitions have the offsets from the first (inclusive) to the second (exclusive). `epochs`:
+    where each epoch of a partition's leader began, 0 at offset 0."""
 
     offsets: dict[int, tuple[int, int]]
     asked: list[tuple[str, list[int]]] = field(default_factory=list)
     is_there: bool = True
     meanwhile: Callable[[], object] = lambda: None
+    epochs: dict[int, list[int]] = field(default_factory=dict)
+    without_epochs: bool = False
 
     def cluster(self) -> Cluster:
         return Cluster("c", {"t": Topic("id", [*self.offsets])} if self.is_there else {})
@@ -46,6 +49,29 @@ class FakeBrokers:
 
     def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return self._answer("end", partitions, 1)
+
+    def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
+        offsets = self.end_offsets(partitions)
+        return {each: End(at, None if self.without_epochs else self._epoch(each[1])) for each, at in offsets.items()}
+
+    def truncated(self, places: Mapping[Partition, Place]) -> Mapping[Partition, str]:
+        self.asked.append(("truncated", sorted(number for _, number in places)))
+        ends = {each: self._end_of(each[1], place.leader_epoch) for each, place in places.items()}
+        return {each: f"it ended at {end}" for each, end in ends.items() if end < places[each].offset}
+
+    def _epoch(self, number: int) -> int:
+        return len(self.epochs.get(number, [0])) - 1
+
+    def _end_of(self, number: int, epoch: int) -> int:
+        """Of the epoch, as the log has it now."""
+        later = self.epochs.get(number, [0])[epoch + 1 :]
+        return min([*later, self.offsets[number][1]])
+
+    def elect(self, number: int, end: int | None = None) -> None:
+        """Another leader, whose log ends there; None: with all messages."""
+        first, before = self.offsets[number]
+        self.offsets[number] = min(first, before if end is None else end), before if end is None else end
+        self.epochs.setdefault(number, [0]).append(self.offsets[number][1])
 
     def offsets_at(self, partitions: Collection[Partition], since_ts: float) -> Mapping[Partition, int]:
         raise NotImplementedError
@@ -166,6 +192,85 @@ def test_a_gap_that_waits_for_messages_is_said_once() -> None:
     [(event, error)] = said
     assert event == "offsets_lost"
     assert error.startswith("offsets 2 to 4 of t/0 are gone")
+
+
+def test_a_log_that_was_truncated_stops_the_source_and_keeps_it_stopped() -> None:
+    brokers = FakeBrokers({0: (0, 100), 1: (0, 5)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.elect(0, end=40)
+    for produced in (0, 30, 80):
+        brokers.produce(0, produced)
+        for asking in (source, source_of(brokers)):
+            with pytest.raises(RecoveryError, match=r"partition t/0 was truncated below offset 100.*under a new name"):
+                asking.plan(checkpoint)
+        brokers.elect(0)
+
+
+def test_a_log_is_compared_once_for_each_election_and_commit() -> None:
+    brokers = FakeBrokers({0: (0, 100), 1: (0, 5), 2: (0, 0)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    for number in (0, 1, 2):
+        brokers.elect(number)
+    brokers.asked.clear()
+    assert source.plan(checkpoint).empty
+    assert source.plan(checkpoint).empty
+    assert [numbers for what, numbers in brokers.asked if what == "truncated"] == [[0, 1]]
+    brokers.elect(1)
+    brokers.produce(0, 1)
+    brokers.asked.clear()
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    assert checkpoint.topics["t"].leader_epochs == {0: 1, 1: 2, 2: 1}
+    source_of(brokers).plan(checkpoint)
+    assert [numbers for what, numbers in brokers.asked if what == "truncated"] == [[1]]
+
+
+def test_a_log_that_is_truncated_again_while_it_is_idle_is_noticed() -> None:
+    brokers = FakeBrokers({0: (0, 100)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.elect(0)
+    assert source.plan(checkpoint).empty
+    brokers.elect(0, end=0)
+    brokers.produce(0, 150)
+    with pytest.raises(RecoveryError, match="truncated below offset 100"):
+        source.plan(checkpoint)
+
+
+def test_a_log_that_is_truncated_before_the_first_message_is_read_is_noticed() -> None:
+    brokers = FakeBrokers({0: (3, 9)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    brokers.elect(0, end=0)
+    brokers.produce(0, 20)
+    with pytest.raises(RecoveryError, match="truncated below offset 3"):
+        source.plan(checkpoint)
+
+
+def test_a_log_that_is_truncated_between_a_plan_and_its_reading_is_noticed_by_the_next_plan() -> None:
+    brokers = FakeBrokers({0: (0, 100)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    plan = source.plan(checkpoint)
+    brokers.elect(0, end=20)
+    brokers.produce(0, 200)
+    checkpoint = source.settle(plan, READ)
+    with pytest.raises(RecoveryError, match="truncated below offset 100"):
+        source.plan(checkpoint)
+
+
+def test_without_epochs_a_source_goes_on_as_before() -> None:
+    brokers = FakeBrokers({0: (0, 100)}, without_epochs=True)
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    assert checkpoint.topics["t"].leader_epochs == {}
+    brokers.without_epochs = False
+    brokers.elect(0)
+    brokers.produce(0, 1)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    assert (checkpoint.topics["t"].next_offsets, checkpoint.topics["t"].leader_epochs) == ({0: 101}, {0: 1})
+    brokers.without_epochs = True
+    assert source.plan(checkpoint).empty
+    assert [what for what, _ in brokers.asked if what == "truncated"] == []
 
 
 @dataclass

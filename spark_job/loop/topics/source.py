@@ -7,7 +7,8 @@ from typing import Any
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES
-from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.brokers import Brokers, Cluster, End, Place
+from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
 from blizzard.kafka.positions import (
     Gap,
     beginnings,
@@ -98,6 +99,8 @@ class TopicSource:
         self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
         self._bytes_each = float(FIRST_GUESS_BYTES)
+        self._compared: dict[Partition, tuple[Place, int | None]] = {}
+        """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
         self._missing: Sequence[str] = ()
         self._said = set[tuple[Partition, int]]()
 
@@ -137,7 +140,9 @@ class TopicSource:
         found = checkpoint
         if new:
             found = with_offsets(checkpoint, beginnings(checkpoint, self._brokers.first_offsets(new)), cluster)
-        ends = self._brokers.end_offsets(cluster.partitions())
+        told = self._brokers.ends(cluster.partitions())
+        self._check_logs(found, told)
+        found, ends = with_epochs(found, told), {partition: end.offset for partition, end in told.items()}
         # Of a partition that ends where the source stands nothing is gone: it has had no message since.
         behind_end = [partition for partition, lag in lags(found, ends).items() if lag > 0]
         gaps = lost_messages(found, self._brokers.first_offsets(behind_end))
@@ -151,6 +156,14 @@ class TopicSource:
         if not ranges:
             self._note_gaps(gaps)
         return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
+
+    def _check_logs(self, checkpoint: TopicCheckpoint, ends: Mapping[Partition, End]) -> None:
+        """Once for each election: an idle source keeps the epochs of its last commit. Raises RecoveryError."""
+        places = with_other_leaders(checkpoint, ends)
+        asked = {partition: (place, ends[partition].leader_epoch) for partition, place in places.items()}
+        other = {each: places[each] for each, log in asked.items() if self._compared.get(each) != log}
+        check_logs(self._brokers, other)
+        self._compared = asked
 
     def _note_missing(self, cluster: Cluster) -> None:
         """Once in a process, and after each change."""

@@ -1,0 +1,36 @@
+"""Which errors of librdkafka say that a log was truncated."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from blizzard.errors import PermanentError, RetryableError
+from blizzard.kafka.truncation import truncation_said
+
+RESET = KafkaError._AUTO_OFFSET_RESET
+TRUNCATED = "Local: Partition log truncation detected (broker 1)"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"Partition log truncation detected at offset 9 (leader epoch 2): broker end offset is 0. {TRUNCATED}",
+        f"No epoch found less or equal to offset 9 (leader epoch 2): broker end offset is -1. {TRUNCATED}",
+    ],
+)
+def test_a_truncation_is_told_in_the_words_of_the_client(said: str) -> None:
+    assert truncation_said(KafkaError(RESET, said)) == said
+
+
+def test_a_message_the_end_and_messages_that_are_gone_are_no_truncation() -> None:
+    gone = "fetch failed due to requested offset not available on the broker: Broker: Offset out of range (broker 1)"
+    assert truncation_said(None) is None
+    assert truncation_said(KafkaError(KafkaError._PARTITION_EOF)) is None
+    assert truncation_said(KafkaError(RESET, gone)) is None
+
+
+def test_an_answer_that_did_not_come_is_no_truncation_and_no_whole_log() -> None:
+    for said in (f"the leader did not answer: {TRUNCATED}", "another reason"):
+        with pytest.raises(RetryableError, match=said.partition(":")[0]):
+            truncation_said(KafkaError(RESET, said))
+    with pytest.raises(PermanentError, match="refuse to be read"):
+        truncation_said(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
