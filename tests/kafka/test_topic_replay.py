@@ -197,7 +197,8 @@ def test_letters_of_what_is_in_the_table_already_are_settled_without_a_commit(
         lake.run(source=STRICT)
     lake.on_event = lambda event: None
     lake.run(source=LENIENT)
-    assert counts(audit(lake, capsys, LENIENT, code=1))["doubled"] == 1
+    assert [letter["row"] for letter in lake.letters()] == [1]
+    assert counts(audit(lake, capsys, LENIENT)) == {"objects": 2, "committed": 2}  # a letter without a commit
     commits = DeltaTable(lake.table).version()
     assert fates(replay(lake, capsys)) == [("0", "in_already", 1, 0)]
     assert DeltaTable(lake.table).version() == commits
