@@ -73,7 +73,7 @@ class ChildProcess:
         except subprocess.TimeoutExpired:
             self.kill()
         self._signal(signal.SIGKILL)  # what is left of the group, such as a JVM that is shutting down
-        self._reader.join(1)
+        self._reader.join(10)
         self._log.close()
 
     def _signal(self, number: signal.Signals) -> None:

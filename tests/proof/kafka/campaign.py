@@ -247,15 +247,14 @@ class Round:
         delete_topic(self._topics.settings, name)
         create_topic(self._topics.settings, name, PARTITIONS[TRANSACTIONS])
         job = self._start()
-        said: list[object] = []
         try:
-            while job.exit_status is None or not job.events.empty():
-                if job.events.empty():
-                    time.sleep(0.01)
-                else:
-                    said.append(job.events.get())
+            while job.exit_status is None:
+                time.sleep(0.01)
         finally:
-            job.stop()
+            job.stop()  # what it has said is read by then
+        said: list[object] = []
+        while not job.events.empty():
+            said.append(job.events.get())
         if job.exit_status == 0 or "was deleted and made again" not in str(said):
             raise Failed(f"nobody's: a topic that was made again was read on, exit code {job.exit_status}", self._steps)
         self._run.counts[AGAIN] += 1
