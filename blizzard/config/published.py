@@ -15,14 +15,29 @@ from blizzard.storage import json_fields as fields
 
 
 @dataclass(frozen=True, slots=True)
-class PublishedSource:
-    """The part of a source that functions need. Each field has the meaning of the configuration's field of that
-    name."""
+class _Published:
+    """What sources of any kind have."""
 
     pipeline: str
     name: str
-    uri: str
     table_uri: str
+
+    @property
+    def id(self) -> str:
+        return source_names.source_id(self.pipeline, self.name)
+
+    @property
+    def state_prefix(self) -> str:
+        """Relative to the table's URI, without a `/` at its end."""
+        return source_names.state_prefix(self.pipeline, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedSource(_Published):
+    """The part of a source that functions need. Each field has the meaning of the configuration's field of that
+    name."""
+
+    uri: str
     pattern: str
     prefix_template: str | None
     """None: the source has no `partition_filter`, so none of its folders ever closes."""
@@ -40,35 +55,14 @@ class PublishedSource:
     max_backoff_secs: float
     on_overwrite: str
 
-    @property
-    def id(self) -> str:
-        return source_names.source_id(self.pipeline, self.name)
-
-    @property
-    def state_prefix(self) -> str:
-        """Relative to the table's URI, without a `/` at its end."""
-        return source_names.state_prefix(self.pipeline, self.name)
-
 
 @dataclass(frozen=True, slots=True)
-class PublishedTopics:
+class PublishedTopics(_Published):
     """The part of a source of topics that functions need, as of PublishedSource."""
 
-    pipeline: str
-    name: str
-    table_uri: str
     run_interval_secs: float
     max_attempts: int
     max_backoff_secs: float
-
-    @property
-    def id(self) -> str:
-        return source_names.source_id(self.pipeline, self.name)
-
-    @property
-    def state_prefix(self) -> str:
-        """As of PublishedSource."""
-        return source_names.state_prefix(self.pipeline, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from blizzard.doctor.state import BACKLOG_PROBLEM_SECS, BACKLOG_WARNING_SECS, ag
 from blizzard.errors import BlizzardError, BucketMissing, PermanentError, RecoveryError, UnreadableState
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import check_logs, with_other_leaders
+from blizzard.kafka.positions import Gap, lost_messages, topics_missing
 from blizzard.state.delta_log import DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
@@ -64,24 +65,21 @@ class SourceTopics:
         return self.brokers.cluster()
 
     @cached_property
-    def behind(self) -> dict[Partition, int]:
-        """Of partitions that the source has read from: how many of the next offsets are gone, if any are."""
-        next_offsets = self._next_offsets()
-        firsts = self.brokers.first_offsets([*next_offsets])
-        return {each: firsts[each] - at for each, at in next_offsets.items() if firsts[each] > at}
+    def gaps(self) -> Sequence[Gap]:
+        """Of partitions that the source knows: offsets that are gone before they were read."""
+        if self.known is None:
+            return []
+        return lost_messages(self.known, self.brokers.first_offsets(self._partitions(self.known)))
 
     def check_logs(self) -> None:
         """Raises RecoveryError if a partition was truncated below where the source stands."""
         if self.known is not None:
-            ends = self.brokers.ends([*self._next_offsets()])
+            ends = self.brokers.ends(self._partitions(self.known))
             check_logs(self.brokers, with_other_leaders(self.known, ends))
 
-    def _next_offsets(self) -> dict[Partition, int]:
-        return {
-            partition: at
-            for partition in self.cluster.partitions()
-            if self.known is not None and (at := self.known.next_offset(partition)) is not None
-        }
+    def _partitions(self, known: TopicCheckpoint) -> list[Partition]:
+        """Of the checkpoint, those that the brokers have."""
+        return [each for each in self.cluster.partitions() if known.next_offset(each) is not None]
 
 
 def _state(topics: SourceTopics) -> Finding:
@@ -137,10 +135,10 @@ def _brokers(topics: SourceTopics) -> Finding:
 
 def _topics(topics: SourceTopics) -> Finding:
     found = topics.cluster.topics
-    missing = sorted({*(topics.options.topics or ())} - found.keys())
-    if missing or not found:
+    if missing := topics_missing(topics.options, found.keys()):
+        is_pattern = topics.options.topic_pattern is not None
         return problem(
-            f"there is no topic {missing[0]}" if missing else f"no topic matches {topics.options.topic_pattern}",
+            f"no topic matches {missing[0]}" if is_pattern else f"there is no topic {missing[0]}",
             expected="each topic of the configuration, and the right to describe it",
             advice="create it, or correct `kafka.topics` or `kafka.topic_pattern`",
         )
@@ -167,9 +165,12 @@ def _offsets(topics: SourceTopics) -> Finding:
             expected="logs that lose nothing that was read",
             advice="give the topic a source of its own; docs/kafka.md#messages-that-are-gone",
         )
-    if not topics.behind:
+    if not topics.gaps:
         return ok("the brokers have every message that is still to be read")
-    count, where = sum(topics.behind.values()), _shown(sorted(map(path_of, topics.behind)))
+    count, where = (
+        sum(gap.end - gap.start for gap in topics.gaps),
+        _shown(sorted(path_of(gap.partition) for gap in topics.gaps)),
+    )
     found = f"{count:,} offsets of {where} are gone before they were read"
     expected = "messages that are kept until they are read"
     advice = "raise the topic's `retention.ms`, or start runs more often; docs/kafka.md#messages-that-are-gone"

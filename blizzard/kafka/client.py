@@ -127,6 +127,8 @@ class KafkaBrokers:
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
         """A group's coordinator may have to be found first, so this is tried a few times."""
+        if not next_offsets:
+            return
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
         wanted, refused = ConsumerGroupTopicPartitions(group, places), None
         for _ in range(PUBLISH_ATTEMPTS):

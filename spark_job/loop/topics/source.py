@@ -310,9 +310,8 @@ class TopicSource:
             if copy:
                 with self._watch.part("copy"):
                     self._state.put(self._identity.copy_key, encode(checkpoint).encode())
-            offsets = _all_offsets(checkpoint)
-            if self._options.publish_group is not None and checkpoint.sequence >= 0 and offsets:
-                self._brokers.publish(self._options.publish_group, offsets)
+            if self._options.publish_group is not None and checkpoint.sequence >= 0:
+                self._brokers.publish(self._options.publish_group, _all_offsets(checkpoint))
         except BlizzardError as error:
             self._log("publish_failed", source=self._identity.source_id, error=str(error))
 
