@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
-from blizzard.kafka.batch_limits import BatchLimits
+from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import (
@@ -126,9 +126,11 @@ def topic_backlog(
     return TopicBacklog(is_new, found, problem)
 
 
-def commits_of(lag: int, bytes_each: float, limits: BatchLimits) -> int:
-    """How many batches so many offsets are, of so many bytes each."""
-    return -(-lag // limits.messages_of(bytes_each))
+def commits_of(lag: int, bytes_each: float | None, limits: BatchLimits) -> int:
+    """How many batches so many offsets are, of so many bytes each; None: the first batch has to tell."""
+    if bytes_each is not None:
+        return -(-lag // limits.messages_of(bytes_each))
+    return min(1, lag) + commits_of(max(0, lag - limits.first), FIRST_GUESS_BYTES, limits)
 
 
 def message_history(store: ObjectStore, identity: SourceIdentity, checkpoint: TopicCheckpoint | None) -> MessageHistory:

@@ -52,8 +52,7 @@ class TopicPlan:
     def commits(self) -> int:
         """With the one of where a new source begins."""
         size, lag = self.bytes, self.backlog.lag
-        each = float(FIRST_GUESS_BYTES) if size is None or not lag else size / lag
-        return commits_of(lag, each, self.limits) + self.is_new
+        return commits_of(lag, None if size is None or not lag else size / lag, self.limits) + self.is_new
 
     @property
     def work(self) -> Work:

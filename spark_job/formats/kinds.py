@@ -1,6 +1,7 @@
 """The types of values that no column takes, for a source whose table may get such a column."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ from blizzard.infer.ddl_text import type_ddl
 from blizzard.infer.storable import storable
 from blizzard.infer.types import VOID, merge
 from blizzard.infer.values import type_of
-from spark_job.formats.odd_data import NumberText
+from spark_job.formats.odd_data import NumberText, OddValue
 
 _DECIMAL = re.compile(r"decimal\((\d+),(-?\d+)\)")
 _NAMES = {
@@ -57,6 +58,15 @@ def widening_kind(kind: Type | None) -> Type | None:
 def kind_of(value: Any) -> Type:
     """The narrowest type that holds a value of a JSON object."""
     return type_of(_with_numbers(value))
+
+
+def kinds_by_name(values: Sequence[OddValue], *, tell: bool) -> dict[str, Type | None]:
+    """The type of all values of a record that have the name; None without `tell`."""
+    found: dict[str, Type | None] = {}
+    for one in values:
+        kind = (one.kind or kind_of(one.value)) if tell else None
+        found[one.name] = joined_kind(found.get(one.name), kind)
+    return found
 
 
 def _with_numbers(value: Any) -> Any:

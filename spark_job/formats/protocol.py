@@ -140,6 +140,9 @@ class Parsed:
         return range(self.records.num_rows) if self.positions is None else self.positions
 
 
+MISFITS = "misfits"
+"""A column of `Format.decide`."""
+
 B = TypeVar("B", bound=Block)
 
 
@@ -168,6 +171,8 @@ class Format(Protocol[B]):
 
         `deferred` has the columns of `deferred_records_type`. It may also hold records that have a reason; they keep
         it. The result has one more column, `record`, a struct of the schema's columns, which is null for a refused
-        record. Its `fault` also has a reason where Spark refuses a record.
+        record. Its `fault` also has a reason where Spark refuses a record. If the source keeps values that do not fit
+        beside their columns, the result has the column `MISFITS`, too: null, or a JSON object with the names of those
+        that were taken out of the record, each with its `kind_document`.
         """
         ...

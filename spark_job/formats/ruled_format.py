@@ -1,5 +1,6 @@
 """What becomes of records whose data is not as the schema says: the one place that decides it, for every format."""
 
+import json
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from blizzard.config.ddl import Type
 from blizzard.config.schema_rules import RESCUED, SchemaRules
-from spark_job.formats.kinds import joined_kind, kind_of, widening_kind
+from spark_job.formats.kinds import kinds_by_name, widening_kind
 from spark_job.formats.nested_columns import column_type
-from spark_job.formats.odd_data import OddRecord, OddValue
-from spark_job.formats.protocol import Block, Content, Format, Parsed
+from spark_job.formats.odd_data import OddRecord
+from spark_job.formats.protocol import MISFITS, Block, Content, Format, Parsed
 from spark_job.formats.source_keys import SourceKeys
 from spark_job.formats.unknown_counts import MisfitCounts, UnknownCounts
 
@@ -39,8 +39,8 @@ class RuledFormat:
         odd = parsed.odd
         unknown, misfits = UnknownCounts(), MisfitCounts()
         for number, record in sorted(odd.items()):
-            unknown.add(_kinds(record.unknown, tell=self._rules.tells_field_kinds), number)
-            kinds = _kinds(record.misfits, tell=self._rules.tells_misfit_kinds)
+            unknown.add(kinds_by_name(record.unknown, tell=self._rules.tells_field_kinds), number)
+            kinds = kinds_by_name(record.misfits, tell=self._rules.tells_misfit_kinds)
             misfits.add({self._keys.column_at(name): widening_kind(kind) for name, kind in kinds.items()}, number)
         counted = unknown.found if self._rules.looks_at_fields else parsed.unknown
         parsed = replace(parsed, odd={}, unknown=counted, misfits=misfits.found)
@@ -67,7 +67,10 @@ class RuledFormat:
     def decide(self, deferred: "DataFrame") -> "DataFrame":
         from pyspark.sql import functions as F
 
-        judged = self._inner.decide(deferred)
+        judged, keys = self._inner.decide(deferred), self._keys
+        if MISFITS in judged.columns:
+            at_columns = F.udf(lambda misfits: _at_columns(misfits, keys), "string")
+            judged = judged.withColumn(MISFITS, at_columns(MISFITS))
         columns = self._keys.record(F.col("record"))
         if RESCUED in self._schema.names:
             rescued = F.col(RESCUED) if RESCUED in judged.columns else F.lit(None).cast("string")
@@ -76,13 +79,10 @@ class RuledFormat:
         return judged.withColumn("record", F.when(F.col("record").isNotNull(), record)).drop(RESCUED)
 
 
-def _kinds(values: Sequence[OddValue], *, tell: bool) -> dict[str, Type | None]:
-    """By name, the type of all values of a record."""
-    found: dict[str, Type | None] = {}
-    for one in values:
-        kind = (one.kind or kind_of(one.value)) if tell else None
-        found[one.name] = joined_kind(found.get(one.name), kind)
-    return found
+def _at_columns(misfits: str | None, keys: SourceKeys) -> str | None:
+    """A value of the column `MISFITS` with the names of the source's columns instead of the files' keys."""
+    found = None if misfits is None else json.loads(misfits)
+    return found and json.dumps({keys.column_at(name): kind for name, kind in found.items()})
 
 
 def _without(parsed: Parsed, odd: Mapping[int, OddRecord]) -> Parsed:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blizzard.state.dead_letters import DeadLetter, Stage
+from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile
 
 
@@ -18,6 +19,11 @@ class DecidedRecords(Protocol):
     @property
     def refused(self) -> Mapping[str, int]:
         """Number of refused records by file."""
+        ...
+
+    @property
+    def misfits(self) -> UnknownFieldCounts:
+        """Values of the rows that were kept beside their columns, if the tasks have not counted them."""
         ...
 
     @property
@@ -39,6 +45,7 @@ class RefusedByTasks:
         self._records = records.sort_by([("file", "ascending"), ("row", "ascending")])
         counts = records["file"].value_counts().to_pylist()
         self.refused = Counter({count["values"]: count["counts"] for count in counts})
+        self.misfits = UnknownFieldCounts()
         self.data_files: Sequence[DataFile] = ()
 
     def dead_letters(self) -> Iterator[DeadLetter]:

@@ -126,7 +126,7 @@ class BatchReader:
             _write_share(reports),
             self._engine,
             self._unknown_fields(reports, record_type),
-            merged([report.misfits for report in reports]),
+            merged([*(report.misfits for report in reports), *(part.misfits for part in decided)]),
         )
 
     def _decided_and_written(

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.config.schema_rules import RESCUED, SchemaRules
 from spark_job.formats.deferred import deferred_records_type
-from spark_job.formats.protocol import Limits
+from spark_job.formats.protocol import MISFITS, Limits
 from spark_job.formats.registry import open_format
 from spark_job.table.schema import columns_of
 from tests.unit.format_reading import read_file
@@ -45,7 +45,7 @@ def decided(spark: Callable[[], SparkSession], lines: Sequence[str], ddl: str, r
     rows = [{"file": "f", "row": number, "etag": "e", "line": line} for number, line in enumerate(lines)]
     columns = columns_of(f"{ddl}, {RESCUED} STRING" if rules.rescues else ddl)
     frame = open_format("ndjson", columns, Limits(), {}, rules).decide(spark().createDataFrame(rows, schema))
-    assert frame.columns == [*schema.names, "record"]
+    assert frame.columns == [*schema.names, "record", *([MISFITS] if rules.rescues_misfits else [])]
     found = sorted(frame.collect(), key=lambda row: row["row"])
     assert [row["line"] for row in found] == list(lines)
     return [row["fault"] if row["record"] is None else row["record"].asDict(recursive=True) for row in found]

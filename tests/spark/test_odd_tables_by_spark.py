@@ -22,7 +22,7 @@ def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLa
     made.close()
 
 
-def land(lake: EngineLake, name: str, stored: bytes, schema: str, **rules: str) -> tuple[dict[str, str], list[Any]]:
+def land(lake: EngineLake, name: str, stored: bytes, schema: str, **rules: Any) -> tuple[dict[str, str], list[Any]]:
     """Types and rows of the table."""
     lake.settings = {"format": name, "schema": schema, **FORMATS[name].settings, **rules}
     lake.put_bytes(f"a.{name}", stored)
@@ -58,6 +58,41 @@ def test_values_that_only_spark_reads_become_columns(lake: EngineLake, name: str
     nothing = {"_rescued": None, **dict.fromkeys(kinds)}
     assert first == {"id": 1, **nothing, **{field: one.value for field, one in OF_JSON_BY_SPARK.items()}}
     assert second == {"id": 2, **nothing}
+
+
+def test_values_that_spark_finds_not_to_fit_are_counted(lake: EngineLake) -> None:
+    """A number in a STRING leaves the whole line to Spark."""
+    lines = [
+        {"id": 1, "v": "x", "a": {"b": 200}},
+        {"id": 2, "text": 5, "v": "x", "a": {"b": 300}},
+        {"id": 3, "text": 5, "v": 7},
+        {"id": 4, "text": 5, "v": "y"},
+        {"id": "5", "text": 5, "v": "z"},
+    ]
+    stored = "\n".join(map(json.dumps, lines)).encode()
+    schema, fields = "id INT NOT NULL, text STRING, value INT, small TINYINT", {"value": "v", "small": "a.b"}
+    _, rows = land(lake, "ndjson", stored, schema, misfits="rescue", fields=fields)
+    assert [
+        (row["id"], row["text"], row["value"], row["_rescued"] and json.loads(row["_rescued"])) for row in rows
+    ] == [
+        (1, None, None, {"v": "x", "a.b": 200}),
+        (2, "5", None, {"v": "x", "a.b": 300}),
+        (3, "5", 7, None),
+        (4, "5", None, {"v": "y"}),
+    ]
+    (told,) = lake.logged("misfits")
+    found = {one["name"]: (one["records"], one["file"]) for one in told["fields"]}
+    assert found == {"value": (3, "a.ndjson"), "small": (2, "a.ndjson")}
+
+
+def test_values_that_spark_finds_not_to_fit_widen_columns(lake: EngineLake) -> None:
+    stored = b'{"id": 1, "text": 5, "n": 5000000000, "s": {"x": 200}}\n{"id": 2, "text": 5, "n": "no"}\n'
+    schema = "id INT, text STRING, n INT, s STRUCT<x: TINYINT>"
+    types, (first, second) = land(lake, "ndjson", stored, schema, misfits="widen")
+    kinds = {"id": "int", "text": "string", "n": "bigint", "s": "struct<x:bigint>", "_rescued": "string"}
+    assert types == kinds
+    assert first == {"id": 1, "text": "5", "n": 5_000_000_000, "s": {"x": 200}, "_rescued": None}
+    assert second == {"id": 2, "text": "5", "n": None, "s": None, "_rescued": '{"n":"no"}'}
 
 
 @pytest.mark.parametrize("name", ["ndjson", "json"])

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, cast
 
@@ -17,7 +17,9 @@ from blizzard.kafka.brokers import Cluster, End, Place, Topic
 from blizzard.kafka.positions import first_positions
 from blizzard.log import Log, silent
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.receipts import ReceiptLine, Receipts
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
+from blizzard.storage.base import ObjectStore
 from spark_job.loop.read_batch import ReadBatch
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import TopicSource
@@ -25,6 +27,7 @@ from spark_job.ports.stopwatch import Stopwatch
 from tests.unit.strategies import STATE_PREFIX, memory_store
 
 IDENTITY = SourceIdentity("p", "s", STATE_PREFIX)
+LIMITS = BatchLimits(1000, 1 << 30)
 READ = cast("ReadBatch", object())
 """A batch whose ranges were read to their ends."""
 
@@ -103,7 +106,11 @@ class FakeBrokers:
 
 
 def source_of(
-    brokers: FakeBrokers, on_lost_offsets: str = "continue", most: int = 1000, log: Log = silent
+    brokers: FakeBrokers,
+    on_lost_offsets: str = "continue",
+    limits: BatchLimits = LIMITS,
+    log: Log = silent,
+    state: ObjectStore | None = None,
 ) -> TopicSource:
     options = KafkaOptions.model_validate(
         {"bootstrap_servers": "b:9092", "topics": ["t"], "on_lost_offsets": on_lost_offsets}
@@ -111,11 +118,11 @@ def source_of(
     nothing: Any = None
     return TopicSource(
         IDENTITY,
-        TopicLoopSettings(options=options, limits=BatchLimits(most, 1 << 30)),
+        TopicLoopSettings(options=options, limits=limits),
         brokers=brokers,
         table=nothing,
         reader=nothing,
-        state=memory_store(),
+        state=memory_store() if state is None else state,
         clock=lambda: 0.0,
         watch=Stopwatch(lambda: 0.0),
         new_id=lambda: "id",
@@ -129,6 +136,28 @@ def begun(brokers: FakeBrokers) -> TopicCheckpoint:
     found = first_positions(brokers, options, TopicCheckpoint("p", "s", sequence=0), {})
     brokers.asked.clear()
     return found
+
+
+def test_the_first_batch_holds_its_bytes_however_large_the_messages_are() -> None:
+    brokers = FakeBrokers({0: (0, 500), 1: (0, 500)})
+    source = source_of(brokers, limits=BatchLimits(1000, 64 << 20))
+    plan = source.plan(begun(brokers))
+    assert [one.length for one in plan.ranges] == [32, 32]
+    assert plan.full
+
+
+def test_a_job_that_starts_knows_the_size_of_messages_from_the_newest_commit_that_read_some() -> None:
+    brokers, state = FakeBrokers({0: (0, 5000)}), memory_store()
+    receipts, checkpoint = Receipts(state, STATE_PREFIX), begun(brokers)
+    attempt: dict[str, Any] = {"attempt": "a", "now_ts": 0.0}
+    lines = [ReceiptLine("t/0", "id", 4000, 3, 1, 0.0), ReceiptLine("t/1", "id", 10**9, 1, 0, 0.0, repair="whole")]
+    old = receipts.put(sequence=1, previous=None, lines=[lines[0]._replace(size=1)], offsets={"t/0": (0, 1)}, **attempt)
+    read = receipts.put(sequence=2, previous=old.name, lines=lines, offsets={"t/0": (0, 4), "t/1": (0, 1)}, **attempt)
+    newest = receipts.put(sequence=3, previous=read.name, lines=[], **attempt)
+    for name, count in ((newest.name, 8), (None, 1), ("00000000000000000004-lost.json.gz", 1)):
+        source = source_of(brokers, limits=BatchLimits(1000, 8000), state=state)
+        [planned] = source.plan(replace(checkpoint, receipt=name)).ranges
+        assert planned.length == count
 
 
 def test_an_idle_source_asks_for_ends_alone() -> None:
@@ -295,7 +324,7 @@ def test_no_offset_is_passed_in_silence(turns: list[list[Any]], most: int, betwe
     """Whatever is produced and forgotten before a plan, and between its questions: an offset that the source stands
     behind was read, or is in a gap that it said."""
     brokers = FakeBrokers({0: (0, 0), 1: (2, 4)})
-    checkpoint, source = begun(brokers), source_of(brokers, most=most)
+    checkpoint, source = begun(brokers), source_of(brokers, limits=BatchLimits(most, 1 << 30))
     left, passed = iter(between), {number: {*()} for number in range(3)}
     for turn in turns:
         for what, number, count in turn:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from blizzard.audit.topic_plan import commits_of
 from blizzard.kafka.batch_limits import BatchLimits
 from spark_job.loop.topics.plan_ranges import shares, tasks_of
 from spark_job.ports.offset_range import OffsetRange
@@ -39,6 +40,13 @@ def test_small_partitions_are_taken_whole_and_large_ones_share_the_rest() -> Non
 def test_a_batch_is_limited_by_messages_and_by_their_size() -> None:
     limits = BatchLimits(1000, 1 << 20)
     assert [limits.messages_of(each) for each in (0, 100, 1 << 14, 1 << 30)] == [1000, 1000, 64, 1]
+
+
+def test_the_first_batch_of_a_source_tells_how_large_messages_are() -> None:
+    limits = BatchLimits(1000, 64 << 20)
+    assert (limits.first, BatchLimits(10, 64 << 20).first, BatchLimits(1000, 1).first) == (64, 10, 1)
+    assert [commits_of(lag, None, limits) for lag in (0, 1, 64, 65, 1064, 1065)] == [0, 1, 1, 2, 2, 3]
+    assert [commits_of(lag, 1 << 20, limits) for lag in (0, 64, 65)] == [0, 1, 2]
 
 
 @given(st.lists(st.tuples(st.integers(0, 100), st.integers(1, 300_000)), min_size=1, max_size=8), st.integers(1, 16))

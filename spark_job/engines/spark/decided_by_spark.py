@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from blizzard.state.dead_letters import DeadLetter
 from spark_job.tasks.decided_records import dead_letter_of
+from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.parquet_files import DataFile
 from spark_job.write.write_errors import RefusedWrite, raise_refused
 
@@ -20,9 +21,11 @@ class DecidedBySpark:
     def __init__(self, frame: DataFrame, reports: Iterable[Mapping[str, Any]]) -> None:
         self._frame = frame
         self.refused: Counter[str] = Counter()
+        self.misfits = UnknownFieldCounts()
         self.data_files: list[DataFile] = []
         for report in reports:
             self.refused.update(report["refused"])
+            self.misfits.merge(UnknownFieldCounts.from_document(report["misfits"]))
             self.data_files += [DataFile(**data_file) for data_file in report["data_files"]]
 
     @classmethod

@@ -15,9 +15,12 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.expressions.row_checker import RowChecker
+from spark_job.formats.kinds import kind_from
+from spark_job.formats.protocol import MISFITS
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import letter_column
+from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts
 from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
@@ -51,10 +54,10 @@ class DecidedRecordsWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         new_writer = self.destination.writer_factory(self.s3, self.buffer_bytes, lambda: uuid.uuid4().hex, time.time)
-        writer, refused = new_writer(), Counter[str]()
-        report: dict[str, Any] = {"refused": refused, "data_files": [], "refused_write": None}
+        writer, refused, misfits = new_writer(), Counter[str](), UnknownFieldCounts()
+        report: dict[str, Any] = {"refused": refused, "misfits": {}, "data_files": [], "refused_write": None}
         try:
-            yield from self._dead_letters(batches, writer, refused)
+            yield from self._dead_letters(_counted(batches, misfits), writer, refused)
             with writing():
                 report["data_files"] = [asdict(data_file) for data_file in writer.close()]
         except CannotWriteError as error:
@@ -63,6 +66,7 @@ class DecidedRecordsWriter:
         except BaseException:
             writer.try_to_discard()
             raise
+        report["misfits"] = misfits.as_document()
         yield pa.RecordBatch.from_pylist([{"report": json.dumps(report)}], schema=_ARROW_COLUMNS)
 
     def _dead_letters(
@@ -124,6 +128,17 @@ class DecidedRecordsWriter:
         derived = {column.name for column in self.destination.layout.rules.derived}
         read = pa.schema([field for field in schema if field.name not in derived])
         return pa.Table.from_arrays(columns, names=read.names).cast(read)
+
+
+def _counted(batches: Iterator[pa.RecordBatch], misfits: UnknownFieldCounts) -> Iterator[pa.RecordBatch]:
+    """The batches, after what was taken out of their records was counted."""
+    for batch in batches:
+        if MISFITS in batch.schema.names:
+            told = pc.and_(pc.is_null(batch["fault"]), pc.is_valid(batch[MISFITS]))
+            for record in batch.filter(told).select(["file", "row", MISFITS]).to_pylist():
+                for name, kind in json.loads(record[MISFITS]).items():
+                    misfits.add(name, FieldCount(1, record["file"], record["row"], kind_from(kind)))
+        yield batch
 
 
 def _dead_letters(records: pa.RecordBatch) -> pa.RecordBatch:

@@ -15,14 +15,17 @@ from spark_job.formats.json.key_case import KeyCase
 from spark_job.formats.json.misfit_search import without_misfits
 from spark_job.formats.json.schema_fit import parsing_type, schema_checks
 from spark_job.formats.json.spark_parser import CORRUPT, PARSING, decided_by_spark
+from spark_job.formats.kinds import kind_document, kinds_by_name, widening_kind
 from spark_job.formats.odd_data import OddRecord, UnknownValues
 from spark_job.formats.odd_places import Place, places
+from spark_job.formats.protocol import MISFITS
 
-_PREPARED = StructType([StructField("line", StringType()), StructField(RESCUED, StringType())])
+_PREPARED = StructType([StructField(name, StringType()) for name in ("line", RESCUED, MISFITS)])
 
 
 def decided_with_rules(lines: DataFrame, schema: StructType, rules: SchemaRules) -> DataFrame:
-    """The lines with their `record` of `schema`, and what is rescued of it; `fault` says why one is refused."""
+    """The lines with their `record` of `schema`, and what is rescued of it; `fault` says why one is refused. With
+    `MISFITS` if the source rescues those."""
     prepare = _Prepare(schema.json(), rules)
     respelled = F.udf(lambda line: prepare.respelled(line), "string")
     prepared = F.udf(lambda line, misfits: prepare.prepared(line, misfits), _PREPARED)
@@ -31,7 +34,9 @@ def decided_with_rules(lines: DataFrame, schema: StructType, rules: SchemaRules)
     found = found.withColumn("_prepared", prepared("line", F.filter(misfits, lambda at: at.isNotNull())))
     found = found.withColumn("line", F.col("_prepared.line"))
     judged = decided_by_spark(found, schema).withColumn("line", F.col("_written"))
-    return judged.withColumn(RESCUED, F.col(f"_prepared.{RESCUED}")).drop("_written", "_prepared")
+    added = (RESCUED, MISFITS) if rules.rescues_misfits else (RESCUED,)
+    judged = judged.withColumns({name: F.col(f"_prepared.{name}") for name in added})
+    return judged.drop("_written", "_prepared")
 
 
 def _misfits(some: Sequence[Place]) -> list[Column]:
@@ -79,13 +84,17 @@ class _Prepare:
         again = line_of(record)
         return line if again is None else again.decode()
 
-    def prepared(self, line: str | None, misfits: Sequence[int]) -> tuple[str | None, str | None]:
-        """The line for the parser, without the values that do not fit, and what is rescued of it."""
+    def prepared(self, line: str | None, misfits: Sequence[int]) -> tuple[str | None, str | None, str | None]:
+        """The line for the parser, without the values that do not fit, what is rescued of it, and its `MISFITS`."""
         record = exact_record(line.encode()) if line is not None and self.rules.rescues else None
         if line is None or record is None:
-            return line, None
+            return line, None, None
         odd = OddRecord(self._values.of(record) if self.rules.rescues_fields else [])
         if misfits and (found := without_misfits(record, [self._places[at] for at in misfits])) is not None:
             again, odd.misfits = found
             line = again.decode()
-        return line, odd.document()
+        return line, odd.document(), self._told(odd)
+
+    def _told(self, odd: OddRecord) -> str | None:
+        kinds = kinds_by_name(odd.misfits, tell=self.rules.tells_misfit_kinds)
+        return json.dumps({name: kind_document(widening_kind(kind)) for name, kind in kinds.items()}) if kinds else None

@@ -6,7 +6,6 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
-from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES
 from blizzard.kafka.brokers import Brokers, Cluster, End, Place
 from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
 from blizzard.kafka.positions import (
@@ -32,6 +31,7 @@ from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, 
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.evolution import Evolution
 from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
+from spark_job.loop.topics.message_size import bytes_each
 from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.recovery import recover
 from spark_job.loop.topics.settings import TopicLoopSettings
@@ -98,7 +98,7 @@ class TopicSource:
         self._receipts = Receipts(state, identity.state_prefix)
         self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
-        self._bytes_each = float(FIRST_GUESS_BYTES)
+        self._bytes_each: float | None = None
         self._compared: dict[Partition, tuple[Place, int | None]] = {}
         """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
         self._missing: Sequence[str] = ()
@@ -151,11 +151,18 @@ class TopicSource:
         behind = with_offsets(found, {gap.partition: gap.end for gap in gaps})
         check_ends(behind, ends)
         waits = lags(behind, ends)
-        most, waiting = self._settings.limits.messages_of(self._bytes_each), sum(waits.values())
+        most, waiting = self._most_messages(checkpoint), sum(waits.values())
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         if not ranges:
             self._note_gaps(gaps)
         return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
+
+    def _most_messages(self, checkpoint: TopicCheckpoint) -> int:
+        """In one batch, by the size of those of the newest commit."""
+        if self._bytes_each is None:
+            self._bytes_each = bytes_each(self._receipts, checkpoint)
+        limits = self._settings.limits
+        return limits.first if self._bytes_each is None else limits.messages_of(self._bytes_each)
 
     def _check_logs(self, checkpoint: TopicCheckpoint, ends: Mapping[Partition, End]) -> None:
         """Once for each election: an idle source keeps the epochs of its last commit. Raises RecoveryError."""
