@@ -43,7 +43,8 @@ def bare(task: Task) -> Callable[[int], None]:
 
     def run(number: int) -> None:
         settings = {"bootstrap.servers": task.servers, "group.id": f"bare-{number}", "enable.auto.commit": False}
-        consumer = Consumer({**settings, "queued.max.messages.kbytes": 64 << 10})
+        ahead = {"queued.max.messages.kbytes": 64 << 10, "fetch.queue.backoff.ms": 10}
+        consumer = Consumer({**settings, **ahead})
         consumer.assign([TopicPartition(TOPIC, partition, 0) for partition in range(PARTITIONS)])
         left = task.messages
         while left:

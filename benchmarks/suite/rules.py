@@ -28,10 +28,12 @@ DERIVED = {
     "filled": "coalesce(payload, 'none')",
     "origin": "'landing'",
 }
+DAY_AND_HOUR = {name: DERIVED[name] for name in ("day", "hour")}
 CONSTRAINTS = {"positive": "n >= 0", "known": "value IS NOT NULL OR payload IS NOT NULL", "named": "length(id) > 0"}
 CHANGING = {"new_fields": "add", "misfits": "widen", "keys": "ignore_case"}
 WAYS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     PLAIN: ({}, {}),
+    "time": ({"derive": DAY_AND_HOUR}, {}),
     "derive": ({"derive": DERIVED}, {}),
     "constraints": ({}, {"constraints": CONSTRAINTS}),
     "changes": (CHANGING, {}),
@@ -40,7 +42,8 @@ WAYS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
 """By goal: further fields of the source, and of the pipeline."""
 TITLES = {
     PLAIN: "neither",
-    "derive": f"`derive`, {len(DERIVED)} columns",
+    "time": "`derive`, date and hour of a time",
+    "derive": f"`derive`, {len(DERIVED)} columns, five of them texts",
     "constraints": f"`constraints`, {len(CONSTRAINTS)} of them",
     "changes": ", ".join(f"`{name}: {value}`" for name, value in CHANGING.items()),
     ALL: ALL,

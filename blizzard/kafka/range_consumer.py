@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from blizzard.errors import RetryableError
 from blizzard.kafka.connect import Reports, consumer_settings
@@ -16,6 +17,9 @@ MESSAGES_AT_ONCE = 10_000
 POLL_SECS = 0.05
 """How long the client waits for as many, even if it has some already."""
 QUIET_SECS = 60.0
+_TOPIC: Any = Message.topic
+_PARTITION: Any = Message.partition
+_ERROR: Any = Message.error
 
 
 class RangeConsumer:
@@ -59,7 +63,9 @@ class RangeConsumer:
             self._consumer.close()
 
     def _consumed(self) -> list[Any]:
-        found = self._consumer.consume(MESSAGES_AT_ONCE, POLL_SECS)
+        found: list[Any] = self._consumer.consume(MESSAGES_AT_ONCE, POLL_SECS)
+        if all(error is None for error in map(_ERROR, found)):
+            return found
         return [one for one in found if (error := one.error()) is None or error.code() != OF_NO_GROUP]
 
     def _said(self) -> str:
@@ -69,17 +75,18 @@ class RangeConsumer:
     def _sorted(self, found: Sequence[Any]) -> Iterator[tuple[Partition, list[Any]]]:
         by_partition: dict[Partition, list[Any]] = {}
         ended = set[Partition]()
-        for message in found:
-            error, place = message.error(), (message.topic(), message.partition())
+        for place, run in _runs(found):
             end = self._left[place][1] if place in self._left else None
-            if error is not None:
-                self._judge(error, place, end, message.offset())
+            if (error := run[0].error()) is not None:
+                self._judge(error, place, end, run[0].offset())
                 ended.add(place)
             elif end is not None and place not in ended:
-                if message.offset() >= end:
+                inside = run
+                if run[-1].offset() >= end:
                     ended.add(place)
-                else:
-                    by_partition.setdefault(place, []).append(message)
+                    inside = [message for message in run if message.offset() < end]
+                if inside:
+                    by_partition.setdefault(place, []).extend(inside)
         for place, messages in by_partition.items():
             yield place, messages
             if messages[-1].offset() + 1 >= self._left[place][1]:
@@ -96,3 +103,14 @@ class RangeConsumer:
             raise RetryableError(
                 f"{path_of(place)} ends at offset {offset}; expected messages up to {end - 1}, which it had before"
             )
+
+
+def _runs(found: Sequence[Any]) -> Iterator[tuple[Partition, Sequence[Any]]]:
+    """Messages of one partition that follow each other; an error is alone. Errors are told apart by their identity: to
+    compare one with None leaves an exception behind, which another call would raise."""
+    start = 0
+    places = zip(map(_TOPIC, found), map(_PARTITION, found), map(id, map(_ERROR, found)), strict=True)
+    for (topic, number, _), some in groupby(places):
+        end = start + len([*some])
+        yield (topic, number), found[start:end]
+        start = end

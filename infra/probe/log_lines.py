@@ -1,6 +1,5 @@
 """The line of a probe in CloudWatch Logs."""
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from blizzard.doctor.aws.probe_line import EVENT, line_of
 from infra.deployed.calls import Clients, translating
 from infra.probe.run import POLL_SECS, log_prefix
 
-EVENT = '"event": "probed"'
 LAST_LINES = 5
 MAX_PAGES = 100
 CLOCK_SECS = 3600.0
@@ -57,27 +56,13 @@ def _events(logs: Any, group: str, prefix: str, since_ts: float) -> list[dict[st
 
 
 def find_line(events: Sequence[Mapping[str, Any]], probe_id: str) -> Found:
-    """A log event may hold several lines, or a part of one."""
     by_stream: dict[str, list[str]] = defaultdict(list)
     for event in events:
         by_stream[str(event.get("logStreamName"))].append(str(event["message"]))
     for messages in by_stream.values():
-        for joint in ("\n", ""):
-            line = _line_in(joint.join(messages), probe_id)
-            if line is not None:
-                return Found(line, _secs_until_arrival(line, events))
+        if (line := line_of(messages, probe_id)) is not None:
+            return Found(line, _secs_until_arrival(line, events))
     return Found(last_lines=_last_lines(by_stream.values()))
-
-
-def _line_in(text: str, probe_id: str) -> dict[str, Any] | None:
-    at = text.find(EVENT)
-    if at < 0:
-        return None
-    try:
-        line, _ = json.JSONDecoder().raw_decode(text, text.rfind("{", 0, at))
-    except json.JSONDecodeError:
-        return None
-    return line if line.get("id") == probe_id else None
 
 
 def _secs_until_arrival(line: Mapping[str, Any], events: Iterable[Mapping[str, Any]]) -> float | None:

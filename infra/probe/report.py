@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from blizzard.doctor.aws.probe_line import Problem
 from blizzard.log import one_line
 from infra.probe.log_lines import Found
 from infra.probe.run import ProbeRun
-from infra.probe.verdict import Problem
 
 NAME_WIDTH = 22
 

@@ -76,6 +76,15 @@ def watched_metrics_exist(stack: EvaluatedTemplate) -> RuleFindings:
             yield where, f"nothing emits {name} of {found[1] or 'the job'}; expected it in a handler or a metric filter"
 
 
+def alarms_do_not_read_the_log(stack: EvaluatedTemplate) -> RuleFindings:
+    """A line of the driver's output need not be one log event, so a metric filter may miss it."""
+    filtered = {t["MetricName"] for _, t in _transformations(stack)}
+    for where, alarm in stack.of_type(ALARM).items():
+        for namespace, name, dimensions in metrics_of(alarm):
+            if namespace == NAMESPACE and name in filtered and "service" not in dimensions:
+                yield where, f"it reads {name} of the job's log; expected a metric that a function emits from the state"
+
+
 def metrics_are_the_stacks_own(stack: EvaluatedTemplate) -> RuleFindings:
     named = [(where, m[0]) for where, alarm in stack.of_type(ALARM).items() for m in metrics_of(alarm)]
     named += [(where, m[0]) for where, body in _dashboards(stack) for m in _shown(body)]
@@ -153,6 +162,7 @@ RULES = (
     alarms_notify,
     unread_queues_have_an_alarm,
     watched_metrics_exist,
+    alarms_do_not_read_the_log,
     metrics_are_the_stacks_own,
     the_job_logs_the_filtered_events,
     the_dashboard_shows_every_alarm,

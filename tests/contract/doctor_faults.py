@@ -243,6 +243,16 @@ def no_lifecycle(world: DoctorStack) -> Iterator[None]:
     s3.put_bucket_lifecycle_configuration(Bucket=world.lake, LifecycleConfiguration={"Rules": rules})
 
 
+def probe_of(**found: Any) -> Plant:
+    def plant(world: DoctorStack) -> Iterator[None]:
+        world.probed(**found)
+        yield
+        time.sleep(0.002)  # the next line is newer
+        world.probed()
+
+    return plant
+
+
 def denied_right(world: DoctorStack) -> Iterator[None]:
     denied = {"action": "s3:PutObject", "resource": f"s3://{world.lake}/*", "error": "AccessDenied"}
     world.probed(rights={"tried": 9, "denied": [denied]})

@@ -100,14 +100,16 @@ class DoctorStack:
         self.stack.create(translate(TEMPLATE, uris), parameters)
         return self
 
-    def probed(self, **found: Any) -> None:
-        """A probe has logged its line."""
+    def probed(self, *, in_two: bool = False, **found: Any) -> None:
+        """A probe has logged its line. `in_two`: as two log events, the second from the middle of a name on."""
         logs, stream = self.aws.client("logs"), f"probe-{uuid.uuid4().hex[:8]}/driver/stdout"
         group = self.stack.outputs["JobLogGroupName"]
         when = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{time.time_ns() % 10**9:09d}"
         line = json.dumps({**GOOD, "ts": when, "event": "probed", **found})
         logs.create_log_stream(logGroupName=group, logStreamName=stream)
-        events = [{"timestamp": int(time.time() * 1000), "message": line}]
+        cut = line.index("second_put") if in_two else len(line)
+        messages = [line[:cut], line[cut:]] if in_two else [line]
+        events = [{"timestamp": int(time.time() * 1000), "message": message} for message in messages]
         logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
 
     def resource(self, logical_id: str) -> str:

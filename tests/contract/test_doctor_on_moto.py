@@ -14,6 +14,7 @@ from tests.contract import doctor_faults as faults
 from tests.contract.doctor_stack import KEYS, DoctorStack
 from tests.contract.every_resource_type import Deployment
 from tests.unit.doctor_world import assert_says_what_to_do, wrong
+from tests.unit.test_probe_verdict import GOOD
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +76,30 @@ FAULTS: Mapping[str, tuple[faults.Plant, str, Verdict, str]] = {
     "an alarm is on": (faults.ringing_alarm, "aws.alarm-states", Verdict.PROBLEM, "is on"),
     "no policy of the lake": (faults.no_lake_policy, "aws.lake-policy", Verdict.WARNING, "overwrite segments"),
     "no lifecycle rule": (faults.no_lifecycle, "aws.lake-lifecycle", Verdict.WARNING, "incomplete uploads"),
+    "two writers won": (
+        faults.probe_of(written={**GOOD["written"], "winners_of_race": 3}),
+        "aws.probe",
+        Verdict.PROBLEM,
+        "3 of several writers were told that they created one object",
+    ),
+    "a numbered object was overwritten": (
+        faults.probe_of(written={**GOOD["written"], "numbers_fenced": False}),
+        "aws.probe",
+        Verdict.PROBLEM,
+        "a PUT without a condition overwrote a numbered object",
+    ),
+    "another Python": (
+        faults.probe_of(driver={**GOOD["driver"], "python": "3.9.1"}),
+        "aws.probe",
+        Verdict.PROBLEM,
+        "Python 3.9.1",
+    ),
+    "the line of the probe in two events": (
+        faults.probe_of(in_two=True, written={**GOOD["written"], "second_put_refused": False}),
+        "aws.probe",
+        Verdict.PROBLEM,
+        "a PUT with If-None-Match overwrote an object",
+    ),
     "the probe lacked a right": (faults.denied_right, "aws.probe", Verdict.PROBLEM, "s3:PutObject on s3://"),
 }
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.s3_stand_in import CREDENTIALS
 from benchmarks.s3_stand_in.answers import Request
-from infra.probe.verdict import Problem, line_problems
+from blizzard.doctor.aws.probe_line import Problem, line_problems
 from spark_job.probe.main import run_probe
 from tests.spark.s3_lake import BUCKET, S3Lake, s3_lake
 

@@ -23,6 +23,15 @@ def statements(template: Template, role: str) -> dict[str, Any]:
     return {statement["Sid"]: statement for statement in policy["PolicyDocument"]["Statement"]}
 
 
+def test_the_job_may_ship_its_log() -> None:
+    """EMR Serverless asks for all of these rights before a run, even of a log group that exists."""
+    granted = statements(chosen(), "JobRole")
+    ship = {"logs:CreateLogGroup", "logs:CreateLogStream", "logs:PutLogEvents", "logs:DescribeLogStreams"}
+    assert ({*granted["Log"]["Action"]}, granted["Log"]["Effect"]) == (ship, "Allow")
+    assert granted["Log"]["Resource"] == {"Fn::GetAtt": ["JobLogGroup", "Arn"]}
+    assert granted["FindLogGroup"]["Action"] == "logs:DescribeLogGroups"
+
+
 @pytest.mark.parametrize(("mode", "count"), [("create", 5), ("attach", 6)])
 def test_every_role_has_the_boundary_and_the_path(mode: str, count: int) -> None:
     found = roles(chosen(PermissionsBoundaryArn=BOUNDARY, LandingBucketMode=mode))

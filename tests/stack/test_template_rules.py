@@ -19,6 +19,10 @@ TRUST = "AssumeRolePolicyDocument/Statement/0"
 LAKE_DENIES = at("LakeBucketPolicy", "PolicyDocument/Statement/1")
 FROM_TOPIC = at("EventsQueuePolicy", "PolicyDocument/Statement/2/Fn::If/1")
 FILES = "$.files"
+FROM_THE_LOG = {
+    at("CopySecondsFilter", "MetricTransformations/0/MetricName"): "FilesMissed",
+    at("FilesMissedAlarm", "Dimensions"): GONE,
+}
 NOTIFIES = "NotificationConfiguration/QueueConfigurations/0"
 
 
@@ -319,6 +323,7 @@ BROKEN = [
             '[["Blizzard/${AWS::StackName}", "Nothing", "service", "sweeper", {"label": "nothing"}]]}}]}'
         },
     ),
+    Broken(monitoring.alarms_do_not_read_the_log, "FilesMissedAlarm", FROM_THE_LOG),
     Broken(monitoring.metrics_are_the_stacks_own, "FreshnessAlarm", {at("FreshnessAlarm", "Namespace"): "Blizzard"}),
     Broken(
         monitoring.metrics_are_the_stacks_own,

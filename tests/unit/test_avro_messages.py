@@ -13,7 +13,7 @@ import pytest
 
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.errors import PermanentError, RetryableError
-from spark_job.formats.messages.block import Message, MessageBlock
+from spark_job.formats.messages.block import Message, MessageBlock, size_of
 from spark_job.formats.messages.payloads import MessageFormat
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.formats.protocol import Limits, Parsed
@@ -33,7 +33,7 @@ def registry() -> Iterator[Registry]:
 def block(*payloads: bytes | None, first: int = 0) -> MessageBlock:
     """Offsets with gaps."""
     messages = [Message(first + 2 * at, 1000 + at, b"k", (), payload) for at, payload in enumerate(payloads)]
-    return MessageBlock("t", 0, messages, sum(message.size_bytes for message in messages))
+    return MessageBlock("t", 0, messages, size_of(messages))
 
 
 def opened(

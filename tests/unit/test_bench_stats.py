@@ -144,7 +144,12 @@ OF_LATER_BENCHMARKS = {
         "metadata": "at most 32",
         "folders": "at most 1100",
     },
-    "rules": {"derive": "at most 1.15", "constraints": "at most 1.15", "changes": "at most 1.15"},
+    "rules": {
+        "time": "at most 1.15",
+        "derive": "at most 1.15",
+        "constraints": "at most 1.15",
+        "changes": "at most 1.15",
+    },
     "kafka": {
         "warm": "at least 2",
         "cold": "at least 1.5",

@@ -7,7 +7,7 @@ import pytest
 
 from blizzard.config.formats import envelope_schema
 from blizzard.config.schema_rules import NO_RULES
-from spark_job.formats.messages.block import Message, MessageBlock
+from spark_job.formats.messages.block import Message, MessageBlock, size_of
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.formats.protocol import Limits, Parsed
 from spark_job.table.schema import columns_of
@@ -16,7 +16,7 @@ from spark_job.table.schema import columns_of
 def block(*payloads: bytes | None, first: int = 0, partition: int = 0) -> MessageBlock:
     """Offsets with gaps."""
     messages = [Message(first + 2 * at, 1000 + at, b"k", (), payload) for at, payload in enumerate(payloads)]
-    return MessageBlock("t", partition, messages, sum(message.size_bytes for message in messages))
+    return MessageBlock("t", partition, messages, size_of(messages))
 
 
 def parsed(name: str, schema: str, *blocks: MessageBlock, limits: Limits | None = None, **options: Any) -> Parsed:

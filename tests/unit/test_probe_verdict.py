@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from blizzard.doctor.aws.probe_line import Problem, line_problems
 from functions.dispatcher.job_request import JobSettings, pipeline_of, start_job_run
 from infra.probe.log_lines import Found
 from infra.probe.report import Report
 from infra.probe.run import ProbeRun, probe_request
-from infra.probe.verdict import Problem, line_problems, problems_of
+from infra.probe.verdict import problems_of
 from tests.unit.emr_client import ENVIRONMENT, complaints
 
 SETTINGS = JobSettings.from_environment(ENVIRONMENT)

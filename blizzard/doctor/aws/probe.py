@@ -1,16 +1,15 @@
 """What the last probe of the stack has found: it tries the job's rights as the job."""
 
-import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from blizzard.config.spark_settings import LOG_STORES
+from blizzard.doctor.aws.probe_line import line_of, line_problems
 from blizzard.doctor.aws.stack import Stack
 from blizzard.doctor.check import Check, Finding, ok, problem, warning
 from blizzard.doctor.state import DAY_SECS, age
 
-EVENT = '"event": "probed"'
 STREAMS = "probe-"
 """How the names of a probe's log streams begin."""
 LOOKED_BACK_SECS = 90 * DAY_SECS
@@ -26,7 +25,7 @@ def _probe(stack: Stack) -> Finding:
             expected="a probe: it tries each right as the job's role, and the storage's promises",
             advice=f"{command}; see docs/deploy.md#the-probe",
         )
-    wrong = list(_wrong(line))
+    wrong = [f"{one.check}: {one.found}" for one in line_problems(line)]
     if not wrong:
         return ok(f"the last one, of {line.get('ts')}, found nothing wrong")
     return problem(
@@ -42,25 +41,11 @@ def _lines(stack: Stack) -> Iterator[Mapping[str, Any]]:
     pages = logs.get_paginator("filter_log_events").paginate(
         logGroupName=stack.outputs["JobLogGroupName"], logStreamNamePrefix=STREAMS, startTime=start_ms
     )
+    by_stream: dict[str, list[str]] = defaultdict(list)
     for page in islice(pages, MAX_PAGES):
         for event in page.get("events", ()):
-            for line in str(event["message"]).splitlines():
-                if EVENT in line:
-                    yield json.loads(line[line.index("{") :])
-
-
-def _wrong(line: Mapping[str, Any]) -> Iterator[str]:
-    for one in (line.get("rights") or {}).get("denied", ()):
-        yield f"{one['action']} on {one['resource']} failed: {one['error']}"
-    for check, error in (line.get("failed") or {}).items():
-        yield f"{check} failed: {error}"
-    for scheme, store in (line.get("log_store") or {}).items():
-        if store != LOG_STORES.get(scheme):
-            yield f"the log of {scheme}:// is written with {store}"
-    written = line.get("written") or {}
-    for name in ("second_put_refused", "second_commit_refused"):
-        if written.get(name) is False:
-            yield f"{name} is false: two writers can win one commit"
+            by_stream[str(event.get("logStreamName"))].append(str(event["message"]))
+    yield from filter(None, map(line_of, by_stream.values()))
 
 
 CHECKS: Sequence[Check[Stack]] = (Check("aws.probe", _probe, needs=("aws.stack",)),)

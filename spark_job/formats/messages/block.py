@@ -3,15 +3,15 @@
 import base64
 import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One message. `time_ms`: Unix milliseconds, None if it has no time. `payload`: None for a tombstone. `fault`: why
     no format can take it, whatever its payload is."""
 
@@ -22,10 +22,15 @@ class Message:
     payload: bytes | None
     fault: str | None = None
 
-    @property
-    def size_bytes(self) -> int:
-        headers = sum(len(name) + len(value or b"") for name, value in self.headers)
-        return len(self.payload or b"") + len(self.key or b"") + headers
+
+def size_of(messages: Iterable[Message]) -> int:
+    """Bytes of their keys, headers and payloads."""
+    size = 0
+    for _, _, key, headers, payload, _ in messages:
+        size += len(payload or b"") + len(key or b"")
+        if headers:
+            size += sum(len(name) + len(value or b"") for name, value in headers)
+    return size
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,22 @@ class EnvelopeFormat:
     def __init__(self, schema: StructType, limits: Limits, options: Mapping[str, Any]) -> None:
         self._schema = schema
         self._limits = limits
+        self._largest = limits.max_record_bytes
         self._as_text = options["payload"] == "string"
 
     def parse(self, blocks: Sequence[MessageBlock]) -> Parsed:
         messages = [*chain.from_iterable(block.messages for block in blocks)]
         payloads: Sequence[str | bytes | None] = [message.payload for message in messages]
-        refused: Mapping[int, str] = {
-            number: why
-            for number, message in enumerate(messages)
-            if (why := message.fault or size_fault(message.payload, self._limits)) is not None
-        }
+        refused: Mapping[int, str] = {}
+        if (
+            any(message.fault for message in messages)
+            or max(map(len, filter(None, payloads)), default=0) > self._largest
+        ):
+            refused = {
+                number: why
+                for number, message in enumerate(messages)
+                if (why := message.fault or size_fault(message.payload, self._limits)) is not None
+            }
         positions: list[int] | None = None
         if self._as_text:
             payloads, positions, refused = decoded_payloads(messages, self._limits)

@@ -1,7 +1,6 @@
 """Some messages of topics, which an operator has read once more: by their offsets, or given as texts."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from spark_job.formats.messages.block import Message
 from spark_job.ports.offset_range import OffsetRange
@@ -33,7 +32,7 @@ def _given(one: OffsetRange, messages: Sequence[Message], now_ms: int) -> Iterat
     there = {message.offset: message for message in messages}
     for offset, text in one.given:
         message = there.get(offset, Message(offset, now_ms, None, (), None))
-        yield replace(message, payload=text.encode(), fault=None)
+        yield message._replace(payload=text.encode(), fault=None)
 
 
 def _rounds(ranges: Sequence[OffsetRange]) -> Iterator[list[OffsetRange]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from blizzard.errors import PermanentError, RetryableError
-from spark_job.formats.messages.block import Message, MessageBlock
+from spark_job.formats.messages.block import Message, MessageBlock, size_of
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
@@ -92,7 +92,7 @@ class RangeReader:
         self, messages: Messages, progress: dict[OffsetRange, _Progress]
     ) -> Iterator[tuple[OffsetRange, MessageBlock]]:
         for one, some in messages:
-            state, size = progress[one], sum(message.size_bytes for message in some)
+            state, size = progress[one], size_of(some)
             state.messages += len(some)
             state.size_bytes += size
             state.waiting += some
