@@ -38,6 +38,8 @@ class Progress:
         self._quiet = to_stderr and not self._stream.isatty()
         self._console = Console(stderr=to_stderr, highlight=False, soft_wrap=True)
         self._status: Status | None = None
+        self._of_topics = set[str]()
+        """Sources that read topics: one of their commits has partitions, and not files."""
         self.error_shown = False
 
     def __enter__(self) -> Self:
@@ -54,6 +56,10 @@ class Progress:
 
     def show(self, event: dict[str, Any]) -> None:
         name = str(event["event"])
+        if name == "positions_recovered":
+            self._of_topics.add(event["source"])
+        if name == "drained" and event["source"] in self._of_topics:
+            name = "drained_topics"
         text = Text(one_line(_TEXTS.get(name, _any_event)(event)))
         if self._status is not None:
             self._status.update(text)
@@ -105,6 +111,8 @@ def _ranges_planned(event: dict[str, Any]) -> str:
 
 
 def _messages_committed(event: dict[str, Any]) -> str:
+    if not event["partitions"]:
+        return f"{event['source']}: committed batch {event['sequence']}: where it stands, without a message"
     dead = f", dead-lettered {event['dead_records']:,} messages" if event["dead_records"] else ""
     return (
         f"{event['source']}: committed batch {event['sequence']}: {event['rows']:,} rows of "
@@ -142,6 +150,12 @@ def _drained(event: dict[str, Any]) -> str:
     )
 
 
+def _drained_topics(event: dict[str, Any]) -> str:
+    if not event["commits"]:
+        return f"{event['source']}: nothing new"
+    return f"{event['source']}: done, {event['rows']:,} rows in {event['commits']:,} commits"
+
+
 def _failed(event: dict[str, Any]) -> str:
     return f"{event['source']}: failed: {event['error']}"
 
@@ -177,6 +191,7 @@ _TEXTS = {
     "schema_not_changed": _not_changed,
     "schema_inferred": _inferred,
     "drained": _drained,
+    "drained_topics": _drained_topics,
     "source_failed": _failed,
     "spark_lost": _lost,
     "spark_needed": _needs_spark,

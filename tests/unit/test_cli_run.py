@@ -66,6 +66,27 @@ def test_each_event_is_a_line_and_what_changes_nothing_is_not_shown(capsys: pyte
     assert shown.err == ""
 
 
+def test_a_source_of_topics_has_no_files(capsys: pytest.CaptureFixture[str]) -> None:
+    recovered = {"event": "positions_recovered", "source": "p:t", "sequence": -1, "topics": 1, "partitions": 2}
+    begun = {
+        "event": "messages_committed",
+        "source": "p:t",
+        "sequence": 0,
+        "partitions": 0,
+        "rows": 0,
+        "dead_records": 0,
+    }
+    read = {**begun, "sequence": 1, "partitions": 2, "rows": 1500}
+    drained = {**DRAINED, "source": "p:t"}
+    assert run._run(job(0, recovered, begun, read, drained, DRAINED), as_json=False) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "p:t: committed batch 0: where it stands, without a message",
+        "p:t: committed batch 1: 1,500 rows of 2 partitions",
+        "p:t: done, 1,500 rows in 1 commits",
+        "p:a: done, 2 files and 1,500 rows in 1 commits",
+    ]
+
+
 def test_lines_that_are_no_events_are_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert run._run(job(0, IDLE, other_lines='Spark says\n{"no": "event"}\n[1]'), as_json=False) == 0
     assert capsys.readouterr().out == "p:a: nothing new\n"

@@ -97,6 +97,12 @@ def test_two_columns_whose_names_differ_in_case_are_left_to_spark() -> None:
         ("current_timestamp", "current_timestamp"),
         ("date(now())", "now()"),
         ("unix_timestamp( )", "unix_timestamp()"),
+        ("`now`()", "now()"),
+        ("concat(id, `UUID` ())", "UUID()"),
+        ("timestamp 'now'", "timestamp 'now'"),
+        ('coalesce(day, DATE/**/"today")', "DATE 'today'"),
+        ("timestamp_ntz ' Yesterday '", "timestamp_ntz 'Yesterday'"),
+        ("base64(aes_encrypt(id, '0000111122223333'))", "aes_encrypt()"),
         ("(select max(n) from t)", "SELECT"),
         ("row_number() over (order by n)", "OVER"),
         ("  ", "is empty"),
@@ -107,7 +113,20 @@ def test_what_depends_on_more_than_the_row_is_refused(sql: str, named: str) -> N
 
 
 @pytest.mark.parametrize(
-    "sql", ["id = 'rand()'", "`now()`", "user", "unix_timestamp(t)", "nowhere(id)", "/* rand() */ n", "n -- uuid()"]
+    "sql",
+    [
+        "id = 'rand()'",
+        "`now()`",
+        "user",
+        "unix_timestamp(t)",
+        "nowhere(id)",
+        "/* rand() */ n",
+        "n -- uuid()",
+        "date '2026-01-01'",
+        "'`now`()'",
+        "date(today)",
+        "`now` + (n)",
+    ],
 )
 def test_what_only_looks_like_it_is_not(sql: str) -> None:
     assert refusal_of(sql, {"user", "id", "n"}) is None

@@ -23,6 +23,7 @@ _QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|`
 
 CHANGING = frozenset(
     {
+        "aes_encrypt",  # with a random initialization vector
         *("current_catalog", "current_database", "current_date", "current_path", "current_schema", "current_time"),
         *("current_timestamp", "current_timezone", "current_user", "curdate", "getdate", "localtimestamp", "now"),
         *("input_file_block_length", "input_file_block_start", "input_file_name", "is_account_group_member"),
@@ -36,6 +37,10 @@ _WITHOUT_PARENTHESES = frozenset(
     {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user"}
 )
 _AT_THE_TIME = re.compile(r"\b(unix_timestamp|to_unix_timestamp)\s*\(\s*\)", re.IGNORECASE)
+_TEXT_OR_COMMENT = re.compile(r"('(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_QUOTED_CALL = re.compile(r"`((?:[^`]|``)*)`\s*\(")
+_MOMENT = re.compile(r"\b(date|timestamp(?:_ntz|_ltz)?)\s*['\"]\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+"""A literal that Spark takes for the time at which it reads it."""
 _WORD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\s*\()?")
 _OTHER_ROWS = frozenset({"select", "over"})
 
@@ -81,6 +86,11 @@ def refusal_of(text: str, columns: Collection[str] = ()) -> str | None:
     bare = _QUOTED.sub(" ", text)
     if _AT_THE_TIME.search(bare):
         return _changes("unix_timestamp()")
+    if (moment := _MOMENT.search(_TEXT_OR_COMMENT.sub(lambda found: found[1] or " ", text))) is not None:
+        return _changes(f"{moment[1]} '{moment[2]}'")
+    for name in _QUOTED_CALL.findall(_TEXT_OR_COMMENT.sub(" ", text)):
+        if name.lower() in CHANGING:
+            return _changes(f"{name}()")
     for word, call in _WORD.findall(bare):
         name = word.lower()
         if name in CHANGING and (call or (name in _WITHOUT_PARENTHESES and name not in columns)):
