@@ -58,9 +58,9 @@ class Progress:
         name = str(event["event"])
         if name == "positions_recovered":
             self._of_topics.add(event["source"])
-        if name == "drained" and event["source"] in self._of_topics:
-            name = "drained_topics"
-        text = Text(one_line(_TEXTS.get(name, _any_event)(event)))
+        of_topics = name == "drained" and event["source"] in self._of_topics
+        to_text = _drained_topics if of_topics else _TEXTS.get(name, _any_event)
+        text = Text(one_line(to_text(event)))
         if self._status is not None:
             self._status.update(text)
         if name in ERRORS:
@@ -191,7 +191,6 @@ _TEXTS = {
     "schema_not_changed": _not_changed,
     "schema_inferred": _inferred,
     "drained": _drained,
-    "drained_topics": _drained_topics,
     "source_failed": _failed,
     "spark_lost": _lost,
     "spark_needed": _needs_spark,
