@@ -113,7 +113,7 @@ def run(options: RunOptions) -> Result:
 
 
 def measured(found: Measured) -> dict[str, Spread]:
-    secs = found.latencies[f"local, {IN_ORDER}"]
+    secs = found.latencies[f"local, {RANDOM}"]
     return {
         "few": found.secs("three files", "local"),
         "nothing": found.secs("nothing new", "local"),

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
@@ -206,16 +207,22 @@ def test_a_checkpoint_keeps_the_txns_of_all_sources(world: World) -> None:
 def test_the_engines_take_turns_on_one_table(tmp_path: Path, spark: Callable[[], SparkSession], form: str) -> None:
     world = World(tmp_path, spark)
     world.append(0, "00")
-    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '4')")
+    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointInterval' = '3')")
     if form == "v2":
         world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.checkpointPolicy' = 'v2')")
-    tables = cycle([world.source(), world.source(engine="local")])
-    for sequence, table in zip(range(1, 15), tables, strict=False):
+    tables = {"spark": world.source(), "local": world.source(engine="local")}
+    checkpointed, refused, known = Counter[str](), 0, set[Path]()
+    for sequence, engine in zip(range(1, 15), cycle(tables), strict=False):
         try:
-            world.append(sequence, f"{sequence:02d}", table=table)
+            world.append(sequence, f"{sequence:02d}", table=tables[engine])
         except NeedsSpark:
-            assert form == "v2"
+            refused += 1
             world.append(sequence, f"{sequence:02d}", table=world.source())
+        found = {*(world.table / "_delta_log").glob("*.checkpoint.*")}
+        checkpointed[engine] += bool(found - known)
+        known = found
+    assert refused == (7 if form == "v2" else 0)
+    assert all(checkpointed[engine] >= 2 for engine in tables)
     assert world.ids_in_spark() == [f"{n:02d}" for n in range(15)]
     assert {txn.app_id: txn.version for txn in world.source(engine="spark").txns()} == {APP_ID: 14}
 
