@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from blizzard.config.field_places import in_place
 from blizzard.config.schema_rules import RESCUED
 from blizzard.infer.ddl_text import ddl_of
 from spark_job.table.file_layout import HARMLESS_METADATA
@@ -103,7 +104,7 @@ def field_paths(data_type: DataType, path: str = "") -> Iterator[str]:
     match data_type:
         case StructType():
             for field in data_type.fields:
-                yield from field_paths(field.dataType, f"{path}.{field.name.lower()}")
+                yield from field_paths(field.dataType, f"{path}.{in_place(field.name.lower())}")
         case ArrayType():
             yield from field_paths(data_type.elementType, f"{path}[]")
         case MapType():

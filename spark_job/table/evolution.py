@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from blizzard.config.field_places import in_place, names_in
 from blizzard.errors import PermanentError
 from blizzard.state.schema_changes import FieldChange, SchemaChange
 from spark_job.formats.nullable_type import nullable_type
@@ -177,9 +178,10 @@ def safe_type(data_type: DataType) -> DataType | None:
 def find(schema: StructType, path: str) -> _Place:
     """Where a path leads: as far as the schema has columns of such names, the rest of it is the field's own name."""
     for name, one in sorted(((f.name, f) for f in schema.fields), key=lambda named: -len(named[0])):
-        if not path.startswith(name):
+        shown = in_place(name)
+        if not path.startswith(shown):
             continue
-        rest, inner, marks = path[len(name) :], one.dataType, list[str]()
+        rest, inner, marks = path[len(shown) :], one.dataType, list[str]()
         while isinstance(inner, ArrayType | MapType):
             mark = _ELEMENTS if isinstance(inner, ArrayType) else _VALUES
             if not rest.startswith(mark):
@@ -191,7 +193,9 @@ def find(schema: StructType, path: str) -> _Place:
         if isinstance(inner, StructType) and rest.startswith("."):
             below = find(inner, rest[1:])
             return _Place((name, *marks, *below.parts), below.siblings, below.found)
-    return _Place((path,), _lower(schema, path), None)
+    names = names_in(path)
+    own = names[0] if names and in_place(names[0]) == path else path
+    return _Place((own,), _lower(schema, own), None)
 
 
 def _lower(schema: StructType, name: str) -> frozenset[str]:

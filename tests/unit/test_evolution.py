@@ -91,6 +91,27 @@ def test_a_name_that_is_not_safe_stays_as_it_is(name: str, why: str) -> None:
     assert why in proposal.refused[name]
 
 
+@pytest.mark.parametrize("path", ["`address.zip`", "`items[].price`", "`by_day{}.max`", "`a``b`", "address.`x.y`"])
+def test_a_name_that_looks_like_a_place_never_touches_a_struct(path: str) -> None:
+    proposal = proposed((path, "INT"))
+    assert proposal.change is None
+    assert "other characters" in proposal.refused[path]
+
+
+def test_a_field_of_a_struct_has_no_type_from_a_key_that_looks_like_it() -> None:
+    proposal = proposed(("address.zip", "INT"), ("`address.zip`", "STRING"))
+    assert str(proposal.change) == "+ address.zip int"
+    assert [*proposal.refused] == ["`address.zip`"]
+
+
+def test_columns_with_a_dot_are_found_by_their_quoted_names() -> None:
+    table = "id STRING, x STRUCT<y: INT>, `x.y` INT, `a.b` STRUCT<c: INT>"
+    assert schema_after(proposed(("`a.b`.d", "INT"), table=table), table).endswith("`a.b`:struct<c:int,d:int>>")
+    widening = proposed(misfits=(("`x.y`", "BIGINT"),), table=table)
+    assert schema_after(widening, table) == "struct<id:string,x:struct<y:int>,`x.y`:bigint,`a.b`:struct<c:int>>"
+    assert "upper and lower case" in proposed(("`X.Y`", "INT"), table=table).refused["`X.Y`"]
+
+
 def test_of_two_names_that_differ_in_case_only_the_first_is_added() -> None:
     proposal = proposed(("Foo", "INT"), ("foo", "INT"))
     assert [field.path for field in proposal.change.fields] == ["Foo"] if proposal.change else False
