@@ -35,6 +35,8 @@ class EvolutionRules:
     """How many columns the table may have that no source has in its configuration. Fields of a column count, too."""
     configured: frozenset[str] = frozenset()
     """The columns and fields of all sources of the table, as `field_paths` names them."""
+    ignore_case: bool = False
+    """Keys that differ from a column in case only fill it."""
     formats: tuple[str, ...] = ()
     """Of the source's files."""
 

@@ -1,5 +1,7 @@
 """Which changes of a table's schema files may bring, and what a source's records then have for columns."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql.types import StructType
 
@@ -116,6 +118,17 @@ def test_of_two_names_that_differ_in_case_only_the_first_is_added() -> None:
     proposal = proposed(("Foo", "INT"), ("foo", "INT"))
     assert [field.path for field in proposal.change.fields] == ["Foo"] if proposal.change else False
     assert "upper and lower case only" in proposal.refused["foo"]
+
+
+def test_names_that_differ_in_case_only_become_one_column_if_case_is_ignored() -> None:
+    rules = replace(BOTH, ignore_case=True)
+    proposal = proposed(("Foo", "INT"), ("x", "INT"), ("foo", "DOUBLE"), ("FOO", None), ("X", None), rules=rules)
+    assert str(proposal.change) == "+ Foo double, + x int"
+    assert proposal.refused == {}
+    [foo, _] = proposal.change.fields if proposal.change else ()
+    assert foo.records == 3
+    assert str(proposed(("a", "INT"), ("A", "STRUCT<b: INT>"), rules=rules).change) == "+ a string"
+    assert "upper and lower case only" in proposed(("ID", "INT"), rules=rules).refused["ID"]
 
 
 def test_of_a_new_struct_only_fields_with_safe_names_are_added() -> None:
