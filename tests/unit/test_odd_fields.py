@@ -9,8 +9,11 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from blizzard.config.schema_rules import RESCUED, SchemaRules
+from spark_job.formats.json.odd_records_by_spark import _Prepare
 from spark_job.formats.kinds import kind_ddl
+from spark_job.formats.odd_places import places
 from spark_job.formats.protocol import UnknownField
+from spark_job.table.schema import columns_of
 from tests.unit.format_reading import read_file
 from tests.unit.odd_files import avro, json_array, ndjson, orc_file, parquet, record_type
 from tests.unit.odd_reading import RESCUE, columns, counts, rescued
@@ -240,3 +243,27 @@ def test_what_is_in_a_misfit_is_rescued_once() -> None:
         read = read_file(name, ddl, stored, rules=RESCUE)
         assert rescued(read) == {0: {"l": [{"a": value, "b": False}]}}
         assert (counts(read.unknown), counts(read.misfits)) == ({}, {"l": (1, 0)})
+
+
+PLACES_DDL = "address STRUCT<city: STRING>, x STRUCT<y: INT>, `x.y` INT, l ARRAY<STRUCT<a: INT>>"
+
+
+def test_spark_names_places_as_the_fast_reader_does() -> None:
+    schema = columns_of(PLACES_DDL)
+    at = [place.path for place in places(schema)]
+    line = (
+        '{"address": {"zip": 1}, "address.zip": 2, "x": {"y": "s"}, "x.y": "t", "l": [{"a": "u", "b": 3}], "l[0].b": 4}'
+    )
+    misfits = [at.index(("x", "y")), at.index(("x.y",)), at.index(("l",))]
+    _, kept, told = _Prepare(schema.json(), SchemaRules("rescue", "widen")).prepared(line, misfits)
+    assert orjson.loads(kept or "") == {
+        "`address.zip`": 2,
+        "`l[0].b`": 4,
+        "address.zip": 1,
+        "x.y": "s",
+        "`x.y`": "t",
+        "l": [{"a": "u", "b": 3}],
+    }
+    assert orjson.loads(told or "").keys() == {"x.y", "`x.y`", "l"}
+    fast = read_file("ndjson", PLACES_DDL, line.encode(), rules=RESCUE)
+    assert rescued(fast) == {0: orjson.loads(kept or "")}
