@@ -21,7 +21,8 @@ class FieldChange(NamedTuple):
     """One column, or field of a column, that the table gets or widens."""
 
     path: str
-    """`address.zip` is a field of the column `address`, `items[].price` one of the elements of `items`."""
+    """`address.zip` is a field of the column `address`, `items[].price` one of the elements of `items`. Names are
+    quoted as `field_places` says."""
     type: str
     """From this change on, as in `simpleString`."""
     was: str | None

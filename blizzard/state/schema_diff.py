@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from blizzard.config.field_places import in_place
+
 _NAMES: Mapping[str, str] = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 """Types by their name in the log, where DDL has another one."""
 
@@ -26,14 +28,14 @@ def differences(before: str | None, after: str) -> list[Difference]:
 def _of_structs(before: Any, after: Any, prefix: str) -> Iterator[Difference]:
     known, now = ({field["name"]: field for field in struct["fields"]} for struct in (before, after))
     for name, field in now.items():
-        path = f"{prefix}{name}"
+        path = f"{prefix}{in_place(name)}"
         if name not in known:
             yield Difference(path, _field_text(field), None)
         else:
             yield from _of_fields(known[name], field, path)
     for name, field in known.items():
         if name not in now:
-            yield Difference(f"{prefix}{name}", None, _field_text(field))
+            yield Difference(f"{prefix}{in_place(name)}", None, _field_text(field))
 
 
 def _of_fields(before: Any, after: Any, path: str) -> Iterator[Difference]:

@@ -1,10 +1,12 @@
 """Fields of files that no column is for, and values that do not fit their column: counted, so that nothing is dropped
 unseen."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from blizzard.config.field_places import in_place, names_in
 from blizzard.storage import json_fields
 
 MAX_NAMES = 100
@@ -44,8 +46,10 @@ class UnknownField(NamedTuple):
         text = f"{self.name} (records: {self.records:,}, first in {self.file})"
         if self.near is None:
             return text
-        is_inside = any(mark in self.near for mark in ".[{")
-        fields = "" if is_inside else f", or fields: {{{self.near}: {self.name}}}"
+        column = next(iter(names_in(self.near)), self.near)
+        is_inside = in_place(column) != self.near
+        pair = f"{column}: {self.name}" if column == self.near else f"{json.dumps(column)}: {json.dumps(self.name)}"
+        fields = "" if is_inside else f", or fields: {{{pair}}}"
         return f"{text}: did you mean the column {self.near}? set keys: ignore_case{fields}"
 
 

@@ -21,7 +21,7 @@ from spark_job.formats.converted_column import ConvertedColumn
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header
 from spark_job.formats.odd_columns import OddColumns, TypeMisfit, check_type, respelled_schema
-from spark_job.formats.odd_data import OddRecord
+from spark_job.formats.odd_data import OddRecord, outside
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
 from spark_job.formats.python_values import python_values
 from spark_job.formats.records_table import Fitted, ParsedParts, RecordsSchema
@@ -152,6 +152,9 @@ class ColumnFormat(ABC):
         for row, value in odd.taken_out(table, fitted.taken_out):
             if row not in fitted.reasons:
                 found.setdefault(row, OddRecord()).misfits.append(value)
+        if self._rules.rescues_fields:
+            for record in found.values():
+                record.unknown = outside(record.unknown, record.misfits)
         return found
 
     def decide(self, deferred: DataFrame) -> DataFrame:

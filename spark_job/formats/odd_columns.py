@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from blizzard.config.ddl import Type
+from blizzard.config.field_places import in_place, place_of
 from spark_job.formats.converted_column import TakenOut, rows_where
 from spark_job.formats.kinds import kind_of_column
 from spark_job.formats.odd_data import OddValue, UnknownValues
@@ -61,9 +62,9 @@ class OddColumns:
         """By row, the fields that no column is for, unless they are null."""
         found: dict[int, list[OddValue]] = {}
         kinds, walk = self._unknown_kinds, UnknownValues(self.schema)
-        inside = {name.partition(".")[0].partition("[")[0].partition("{")[0] for name in kinds}
         for name in table.schema.names:
-            if name not in kinds and name not in inside:
+            shown = in_place(name)
+            if not any(kind == shown or kind.startswith((f"{shown}.", f"{shown}[", f"{shown}{{")) for kind in kinds):
                 continue
             column = table.column(name)
             rows = pc.indices_nonzero(column.is_valid()).to_pylist()
@@ -82,7 +83,7 @@ class OddColumns:
 
     def _at_rows(self, table: pa.Table, path: Path, rows: Sequence[int]) -> Iterator[tuple[int, OddValue]]:
         column = _at(table, path)
-        name, kind = ".".join(path), kind_of_column(column.type)
+        name, kind = place_of(path), kind_of_column(column.type)
         for row, value in zip(rows, json_values(column.take(pa.array(rows, pa.int64()))), strict=True):
             yield row, OddValue(name, name, value, kind)
 
@@ -96,7 +97,7 @@ def check_type(found: pa.DataType, field: StructField, *, takes_out: bool) -> No
 
 
 def _misfits(found: pa.DataType, field: StructField, path: Path) -> list[Path]:
-    why = misfit(found, field.dataType, ".".join(path))
+    why = misfit(found, field.dataType, place_of(path))
     if why is None:
         return []
     if isinstance(field.dataType, StructType) and pa.types.is_struct(found):

@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ import orjson
 from pyspark.sql.types import StructType
 
 from blizzard.config.ddl import Type
+from blizzard.config.field_places import in_place
 from spark_job.formats.struct_parts import parts_of
 
 
@@ -36,6 +37,12 @@ class OddRecord:
         """As a JSON object, by their places. None: there is nothing."""
         values = {one.place: one.value for one in (*self.unknown, *self.misfits)}
         return json_text(values) if values else None
+
+
+def outside(unknown: Sequence[OddValue], misfits: Sequence[OddValue]) -> list[OddValue]:
+    """Without the fields inside a value that does not fit, which is kept with all that is in it."""
+    inside = tuple(f"{one.place}{mark}" for one in misfits for mark in ".[{")
+    return [one for one in unknown if not one.place.startswith(inside)]
 
 
 class NumberText(str):
@@ -84,16 +91,17 @@ class _Struct:
 
     def __init__(self, schema: StructType) -> None:
         self._names = frozenset(schema.names)
-        self._parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
+        parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
+        self._parts = [(key, in_place(key), part) for key, part in parts]
 
     def find(self, value: Any, name: str, place: str, found: list[OddValue]) -> None:
         if not isinstance(value, dict):
             return
         unknown = [key for key in value if key not in self._names and value[key] is not None]
-        found += [OddValue(name + key, place + key, value[key]) for key in unknown]
-        for key, part in self._parts:
+        found += [OddValue(name + (shown := in_place(key)), place + shown, value[key]) for key in unknown]
+        for key, shown, part in self._parts:
             if (inner := value.get(key)) is not None:
-                part.find(inner, f"{name}{key}{part.mark}", f"{place}{key}{part.mark}", found)
+                part.find(inner, f"{name}{shown}{part.mark}", f"{place}{shown}{part.mark}", found)
 
 
 class _Elements:
@@ -110,7 +118,7 @@ class _Elements:
         opening, closing = "{}" if self._of_map else "[]"
         mark = self._part.mark
         for key, element in self._elements(value):
-            inner = f"{place}{opening}{key}{closing}{mark}"
+            inner = f"{place}{opening}{in_place(str(key))}{closing}{mark}"
             self._part.find(element, f"{name}{opening}{closing}{mark}", inner, found)
 
     def _elements(self, value: Any) -> Iterator[tuple[Any, Any]]:

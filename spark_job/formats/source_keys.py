@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
+from blizzard.config.field_places import in_place, place_of
 from spark_job.formats.nested_columns import column_type
 from spark_job.formats.nullable_type import nullable_type
 
@@ -48,11 +49,11 @@ class SourceKeys:
         return _selected(found, field.dataType)
 
     def column_at(self, path: str) -> str:
-        """The name of a field of the file's, with dots, as the source's columns have it."""
+        """The place of a field of the file's, as the source's columns have it."""
         for column, keys in self._paths.items():
-            prefix = ".".join(keys)
+            prefix = place_of(keys)
             if path == prefix or path.startswith((f"{prefix}.", f"{prefix}[", f"{prefix}{{")):
-                return column + path[len(prefix) :]
+                return in_place(column) + path[len(prefix) :]
         return path
 
 

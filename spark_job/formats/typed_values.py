@@ -26,6 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from blizzard.config.field_places import in_place
 from spark_job.formats.converted_column import ConvertedColumn, rows_outside, rows_where
 from spark_job.formats.nested_columns import INTEGERS, column_type, convert_nested
 
@@ -103,7 +104,7 @@ def _unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator
     types = pa.types
     if isinstance(wanted, StructType) and types.is_struct(found):
         for field in found:
-            name = f"{path}.{field.name}" if path else field.name
+            name = f"{path}.{in_place(field.name)}" if path else in_place(field.name)
             if field.name in wanted.names:
                 yield from _unknown_fields(field.type, wanted[field.name].dataType, name)
             else:

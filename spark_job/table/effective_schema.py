@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from blizzard.config.field_places import in_place
 from blizzard.config.schema_rules import RESCUED
 from blizzard.infer.ddl_text import ddl_of
 from spark_job.table.file_layout import HARMLESS_METADATA
@@ -34,6 +35,8 @@ class EvolutionRules:
     """How many columns the table may have that no source has in its configuration. Fields of a column count, too."""
     configured: frozenset[str] = frozenset()
     """The columns and fields of all sources of the table, as `field_paths` names them."""
+    ignore_case: bool = False
+    """Keys that differ from a column in case only fill it."""
     formats: tuple[str, ...] = ()
     """Of the source's files."""
 
@@ -103,7 +106,7 @@ def field_paths(data_type: DataType, path: str = "") -> Iterator[str]:
     match data_type:
         case StructType():
             for field in data_type.fields:
-                yield from field_paths(field.dataType, f"{path}.{field.name.lower()}")
+                yield from field_paths(field.dataType, f"{path}.{in_place(field.name.lower())}")
         case ArrayType():
             yield from field_paths(data_type.elementType, f"{path}[]")
         case MapType():

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from blizzard.config.ddl import DdlError, parse
+from blizzard.config.field_places import in_place, names_in
 from blizzard.errors import PermanentError
+from blizzard.infer.ddl_text import type_ddl
+from blizzard.infer.types import merge
 from blizzard.state.schema_changes import FieldChange, SchemaChange
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.ports.table import FieldWish, SchemaProposal
@@ -107,11 +111,34 @@ def propose(
     """`schema`: of the table, with all columns. `unknown`: fields that no column is for; `misfits`: columns with values
     that do not fit. The order decides what comes first where not all of them can be added."""
     draft = _Draft(schema, rules, partition_by)
-    for wish in unknown if rules.add else ():
+    wanted = _in_one_spelling(unknown) if rules.ignore_case else unknown
+    for wish in wanted if rules.add else ():
         draft.add(wish)
     for wish in misfits if rules.widen else ():
         draft.widen(wish)
     return SchemaProposal(SchemaChange(tuple(draft.changes)) if draft.changes else None, draft.refused)
+
+
+def _in_one_spelling(wishes: Sequence[FieldWish]) -> Sequence[FieldWish]:
+    """Those that differ in case only as the first of them, with a type for the values of all: read again, the keys of
+    all of them fill its column."""
+    found: dict[str, FieldWish] = {}
+    for wish in wishes:
+        first = found.setdefault(wish.path.lower(), wish)
+        if first is not wish:
+            kind = _joined(first.type, wish.type)
+            found[wish.path.lower()] = first._replace(type=kind, records=first.records + wish.records)
+    return [*found.values()]
+
+
+def _joined(one: str | None, other: str | None) -> str | None:
+    if one is None or other is None or one == other:
+        return one or other
+    try:
+        [[first], [second]] = (parse(f"c {kind}").columns for kind in (one, other))
+    except DdlError:
+        return "STRING"
+    return type_ddl(merge(first.type, second.type))
 
 
 def changed(schema: StructType, change: SchemaChange) -> StructType:
@@ -177,9 +204,10 @@ def safe_type(data_type: DataType) -> DataType | None:
 def find(schema: StructType, path: str) -> _Place:
     """Where a path leads: as far as the schema has columns of such names, the rest of it is the field's own name."""
     for name, one in sorted(((f.name, f) for f in schema.fields), key=lambda named: -len(named[0])):
-        if not path.startswith(name):
+        shown = in_place(name)
+        if not path.startswith(shown):
             continue
-        rest, inner, marks = path[len(name) :], one.dataType, list[str]()
+        rest, inner, marks = path[len(shown) :], one.dataType, list[str]()
         while isinstance(inner, ArrayType | MapType):
             mark = _ELEMENTS if isinstance(inner, ArrayType) else _VALUES
             if not rest.startswith(mark):
@@ -191,7 +219,9 @@ def find(schema: StructType, path: str) -> _Place:
         if isinstance(inner, StructType) and rest.startswith("."):
             below = find(inner, rest[1:])
             return _Place((name, *marks, *below.parts), below.siblings, below.found)
-    return _Place((path,), _lower(schema, path), None)
+    names = names_in(path)
+    own = names[0] if names and in_place(names[0]) == path else path
+    return _Place((own,), _lower(schema, own), None)
 
 
 def _lower(schema: StructType, name: str) -> frozenset[str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from blizzard.config.field_places import in_place
 from blizzard.config.schema_rules import RESCUED, SchemaRules
 from spark_job.formats.source_keys import SourceKeys
 
@@ -19,7 +20,7 @@ def near_columns(columns: StructType, rules: SchemaRules) -> dict[str, str]:
 def _names(data_type: DataType, path: str) -> Iterator[str]:
     if isinstance(data_type, StructType):
         for field in data_type:
-            name = f"{path}.{field.name}" if path else field.name
+            name = f"{path}.{in_place(field.name)}" if path else in_place(field.name)
             yield name
             yield from _names(field.dataType, name)
     elif isinstance(data_type, ArrayType):

@@ -156,8 +156,9 @@ class BatchReader:
         return [_with_refused(one, sum(part.refused.get(one.path, 0) for part in decided)) for one in outcomes]
 
     def _unknown_fields(self, reports: Sequence[Report], record_type: StructType) -> UnknownFields:
-        found = merged([report.unknown for report in reports])
-        return found.with_near(near_columns(record_type, self._settings.rules)) if found.fields else found
+        found, rules = merged([report.unknown for report in reports]), self._settings.rules
+        may_be_meant = found.fields and not rules.ignores_case  # else a key that is spelled otherwise came second
+        return found.with_near(near_columns(record_type, rules)) if may_be_meant else found
 
     def _task(self, layout: TableLayout, record_type: StructType, sequence: int) -> Task:
         provenance = Provenance(self._source_id, sequence, dict(self._partition_columns), layout.members)

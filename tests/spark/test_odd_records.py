@@ -36,6 +36,10 @@ LINES: Sequence[tuple[str, Any]] = [
     ('{"id": 9, "t": 1}', ({"t": "1"}, None)),
     ('{"id": "10", "day": "2026-02-30"}', "id: the value does not fit int"),
     ('{"day": "2026-02-30", "t": 1}', "id: NOT NULL, but it is missing or null"),
+    (
+        '{"id": 12, "t": 1, "s": {"a": "x", "c": 2}, "s.c": 3, "s.a": 4}',
+        ({"t": "1", "s": {"a": None, "b": None}}, {"s.a": "x", "s.c": 2, "`s.c`": 3, "`s.a`": 4}),
+    ),
 ]
 
 

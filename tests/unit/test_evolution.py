@@ -1,5 +1,7 @@
 """Which changes of a table's schema files may bring, and what a source's records then have for columns."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql.types import StructType
 
@@ -91,10 +93,42 @@ def test_a_name_that_is_not_safe_stays_as_it_is(name: str, why: str) -> None:
     assert why in proposal.refused[name]
 
 
+@pytest.mark.parametrize("path", ["`address.zip`", "`items[].price`", "`by_day{}.max`", "`a``b`", "address.`x.y`"])
+def test_a_name_that_looks_like_a_place_never_touches_a_struct(path: str) -> None:
+    proposal = proposed((path, "INT"))
+    assert proposal.change is None
+    assert "other characters" in proposal.refused[path]
+
+
+def test_a_field_of_a_struct_has_no_type_from_a_key_that_looks_like_it() -> None:
+    proposal = proposed(("address.zip", "INT"), ("`address.zip`", "STRING"))
+    assert str(proposal.change) == "+ address.zip int"
+    assert [*proposal.refused] == ["`address.zip`"]
+
+
+def test_columns_with_a_dot_are_found_by_their_quoted_names() -> None:
+    table = "id STRING, x STRUCT<y: INT>, `x.y` INT, `a.b` STRUCT<c: INT>"
+    assert schema_after(proposed(("`a.b`.d", "INT"), table=table), table).endswith("`a.b`:struct<c:int,d:int>>")
+    widening = proposed(misfits=(("`x.y`", "BIGINT"),), table=table)
+    assert schema_after(widening, table) == "struct<id:string,x:struct<y:int>,`x.y`:bigint,`a.b`:struct<c:int>>"
+    assert "upper and lower case" in proposed(("`X.Y`", "INT"), table=table).refused["`X.Y`"]
+
+
 def test_of_two_names_that_differ_in_case_only_the_first_is_added() -> None:
     proposal = proposed(("Foo", "INT"), ("foo", "INT"))
     assert [field.path for field in proposal.change.fields] == ["Foo"] if proposal.change else False
     assert "upper and lower case only" in proposal.refused["foo"]
+
+
+def test_names_that_differ_in_case_only_become_one_column_if_case_is_ignored() -> None:
+    rules = replace(BOTH, ignore_case=True)
+    proposal = proposed(("Foo", "INT"), ("x", "INT"), ("foo", "DOUBLE"), ("FOO", None), ("X", None), rules=rules)
+    assert str(proposal.change) == "+ Foo double, + x int"
+    assert proposal.refused == {}
+    [foo, _] = proposal.change.fields if proposal.change else ()
+    assert foo.records == 3
+    assert str(proposed(("a", "INT"), ("A", "STRUCT<b: INT>"), rules=rules).change) == "+ a string"
+    assert "upper and lower case only" in proposed(("ID", "INT"), rules=rules).refused["ID"]
 
 
 def test_of_a_new_struct_only_fields_with_safe_names_are_added() -> None:

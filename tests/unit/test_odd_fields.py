@@ -9,8 +9,11 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from blizzard.config.schema_rules import RESCUED, SchemaRules
+from spark_job.formats.json.odd_records_by_spark import _Prepare
 from spark_job.formats.kinds import kind_ddl
+from spark_job.formats.odd_places import places
 from spark_job.formats.protocol import UnknownField
+from spark_job.table.schema import columns_of
 from tests.unit.format_reading import read_file
 from tests.unit.odd_files import avro, json_array, ndjson, orc_file, parquet, record_type
 from tests.unit.odd_reading import RESCUE, columns, counts, rescued
@@ -177,3 +180,90 @@ def test_unknown_fields_that_are_counted_are_not_rescued_with_misfits(name: str)
     read = read_file(name, DDL, FILES[name], rules=SchemaRules(misfits="rescue"))
     assert (columns(read), rescued(read)) == (ROWS, dict.fromkeys(range(3)))
     assert read.unknown == read_file(name, DDL, FILES[name]).unknown
+
+
+DOTTED = '{"address": {"zip": 1, "city": "x"}, "address.zip": 2}'
+
+
+def test_a_key_with_a_dot_has_another_place_than_a_field_of_a_struct() -> None:
+    ddl = "id STRING, address STRUCT<city: STRING>"
+    for name, stored in {"ndjson": ndjson(DOTTED), "json": json_array(DOTTED)}.items():
+        read = read_file(name, ddl, stored, rules=SchemaRules("rescue"))
+        assert columns(read) == [{"id": None, "address": {"city": "x"}}]
+        assert rescued(read) == {0: {"`address.zip`": 2, "address.zip": 1}}
+        assert counts(read.unknown) == {"`address.zip`": (1, 0), "address.zip": (1, 0)}
+        assert {*read_file(name, ddl, stored).unknown} == {"`address.zip`", "address.zip"}
+
+
+@pytest.mark.parametrize("name", ["parquet", "orc"])
+def test_a_column_with_a_dot_has_another_place_than_a_field_of_a_struct(name: str) -> None:
+    inner = pa.struct([pa.field("zip", pa.int32()), pa.field("city", pa.string())])
+    data = {"address": pa.array([{"zip": 1, "city": "x"}], inner), "address.zip": pa.array([2], pa.int32())}
+    stored = parquet(data) if name == "parquet" else orc_file(data)
+    ddl = "id STRING, address STRUCT<city: STRING>"
+    read = read_file(name, ddl, stored, rules=SchemaRules("add"))
+    assert columns(read) == [{"id": None, "address": {"city": "x"}}]
+    assert rescued(read) == {0: {"`address.zip`": 2, "address.zip": 1}}
+    kinds = {field: kind_ddl(one.kind) for field, one in read.unknown.items() if one.kind is not None}
+    assert kinds == {"`address.zip`": "INT", "address.zip": "INT"}
+    assert {*read_file(name, ddl, stored).unknown} == {"`address.zip`", "address.zip"}
+
+
+def test_a_misfit_in_a_column_with_a_dot_has_a_place_of_its_own() -> None:
+    line = b'{"x": {"y": "s"}, "x.y": "t"}'
+    read = read_file("ndjson", "x STRUCT<y: INT>, `x.y` INT", line, rules=RESCUE)
+    assert columns(read) == [{"x": {"y": None}, "x.y": None}]
+    assert rescued(read) == {0: {"x.y": "s", "`x.y`": "t"}}
+    assert counts(read.misfits) == {"x.y": (1, 0), "`x.y`": (1, 0)}
+    values = {"x": pa.array([{"y": "s"}], pa.struct([("y", pa.string())])), "x.y": pa.array(["t"])}
+    typed = read_file("parquet", "x STRUCT<y: INT>, `x.y` INT", parquet(values), rules=RESCUE)
+    assert rescued(typed) == {0: {"x.y": "s", "`x.y`": "t"}}
+
+
+def test_keys_of_maps_are_quoted_like_names() -> None:
+    line = '{"m": {"k": {"x": 1}, "k}.x": {"x": 2}, "a`b": {"x": 3}}, "m{k}.x": 4, "a[0]": 5}'
+    read = read_file("ndjson", "m MAP<STRING, STRUCT<a: INT>>", line.encode(), rules=RESCUE)
+    assert rescued(read) == {0: {"m{k}.x": 1, "m{`k}.x`}.x": 2, "m{`a``b`}.x": 3, "`m{k}.x`": 4, "`a[0]`": 5}}
+    assert {*read.unknown} == {"m{}.x", "`m{k}.x`", "`a[0]`"}
+
+
+def test_columns_of_csv_with_a_dot_are_quoted() -> None:
+    stored = b"id,a.b\n1,x\n"
+    assert {*read_file("csv", "id INT", stored).unknown} == {"`a.b`"}
+    assert rescued(read_file("csv", "id INT", stored, rules=RESCUE)) == {0: {"`a.b`": "x"}}
+
+
+def test_what_is_in_a_misfit_is_rescued_once() -> None:
+    ddl, kind = (
+        "l ARRAY<STRUCT<a: TINYINT>>",
+        pa.list_(pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.bool_())])),
+    )
+    typed = parquet({"l": pa.array([[{"a": 300, "b": False}]], kind)})
+    for name, stored, value in (("ndjson", b'{"l": [{"a": "s", "b": false}]}', "s"), ("parquet", typed, 300)):
+        read = read_file(name, ddl, stored, rules=RESCUE)
+        assert rescued(read) == {0: {"l": [{"a": value, "b": False}]}}
+        assert (counts(read.unknown), counts(read.misfits)) == ({}, {"l": (1, 0)})
+
+
+PLACES_DDL = "address STRUCT<city: STRING>, x STRUCT<y: INT>, `x.y` INT, l ARRAY<STRUCT<a: INT>>"
+
+
+def test_spark_names_places_as_the_fast_reader_does() -> None:
+    schema = columns_of(PLACES_DDL)
+    at = [place.path for place in places(schema)]
+    line = (
+        '{"address": {"zip": 1}, "address.zip": 2, "x": {"y": "s"}, "x.y": "t", "l": [{"a": "u", "b": 3}], "l[0].b": 4}'
+    )
+    misfits = [at.index(("x", "y")), at.index(("x.y",)), at.index(("l",))]
+    _, kept, told = _Prepare(schema.json(), SchemaRules("rescue", "widen")).prepared(line, misfits)
+    assert orjson.loads(kept or "") == {
+        "`address.zip`": 2,
+        "`l[0].b`": 4,
+        "address.zip": 1,
+        "x.y": "s",
+        "`x.y`": "t",
+        "l": [{"a": "u", "b": 3}],
+    }
+    assert orjson.loads(told or "").keys() == {"x.y", "`x.y`", "l"}
+    fast = read_file("ndjson", PLACES_DDL, line.encode(), rules=RESCUE)
+    assert rescued(fast) == {0: orjson.loads(kept or "")}

@@ -77,3 +77,34 @@ def test_files_of_several_formats_follow_the_same_rules(tmp_path: Path) -> None:
     [fields], [misfits] = events(found, "unknown_fields"), events(found, "misfits")
     assert Counter({one["name"]: one["records"] for one in fields}) == {"x": 3, "n": 1}
     assert [(one["name"], one["records"]) for one in misfits] == [("id", 2)]
+
+
+def test_a_key_with_a_dot_adds_nothing_to_a_struct(tmp_path: Path) -> None:
+    put(tmp_path, "a.ndjson", '{"id": "1", "address": {"city": "Bern"}, "address.zip": 5}')
+    schema = "schema: 'id STRING, address STRUCT<city: STRING>'"
+    found = run(tmp_path, schema, "new_fields: add")
+    assert without_source(tmp_path) == [{"id": "1", "address": {"city": "Bern"}, "_rescued": '{"`address.zip`":5}'}]
+    [[[refused]]] = [events(found, "schema_not_changed")]
+    assert refused["path"] == "`address.zip`"
+    assert "other characters" in refused["reason"]
+    put(tmp_path, "b.ndjson", '{"id": "2", "address": {"zip": 1}, "address.zip": "two"}')
+    run(tmp_path, schema, "new_fields: add")
+    assert without_source(tmp_path)[-1] == {
+        "id": "2",
+        "address": {"city": None, "zip": 1},
+        "_rescued": '{"`address.zip`":"two"}',
+    }
+
+
+def test_spellings_of_a_new_field_fill_one_column_and_are_not_reported(tmp_path: Path) -> None:
+    put(tmp_path, "a.ndjson", '{"id": 1, "Coupon": 1}', '{"id": 2, "coupon": 2.5}', '{"id": 3, "Coupon": 3}')
+    rules = ("new_fields: add", "keys: ignore_case")
+    found = run(tmp_path, "schema: id BIGINT", *rules)
+    assert [(row["Coupon"], row["_rescued"]) for row in without_source(tmp_path)] == [(1, None), (2.5, None), (3, None)]
+    assert events(found, "schema_not_changed") == []
+    put(tmp_path, "b.ndjson", '{"id": 4, "ID": 5, "COUPON": 4, "coupon": 6}')
+    found = run(tmp_path, "schema: id BIGINT", *rules)
+    assert without_source(tmp_path)[-1] == {"id": 4, "Coupon": 4, "_rescued": '{"ID":5,"coupon":6}'}
+    [unknown] = events(found, "unknown_fields")
+    assert [(field["name"], field.get("near")) for field in unknown] == [("ID", None), ("coupon", None)]
+    assert {field["path"] for field in events(found, "schema_not_changed")[0]} == {"ID", "coupon"}

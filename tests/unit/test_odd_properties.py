@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +16,8 @@ from spark_job.table.schema import columns_of
 from tests.unit.format_reading import Read, read_file
 from tests.unit.odd_reading import RESCUE, columns, rescued
 
-DDL = "a INT, b STRING NOT NULL, s STRUCT<c: DOUBLE, t: STRUCT<a: BOOLEAN>>, l ARRAY<STRUCT<a: INT>>"
-KEYS = ["a", "b", "c", "t", "x", "s", "l"]
+DDL = "a INT, b STRING NOT NULL, s STRUCT<c: DOUBLE, t: STRUCT<a: BOOLEAN>>, l ARRAY<STRUCT<a: INT>>, `s.c` INT"
+KEYS = ["a", "b", "c", "t", "x", "s", "l", "s.c", "s.x", "l[0].x", "`s.x`", "{x}"]
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from([0.5, 1e300, "word", "5", 3_000_000_000]),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=3),
@@ -53,7 +54,8 @@ def leaves(value: Any, place: str = "") -> Iterator[tuple[str, Any]]:
     """Every value that is not null, and no object and no array, by its place."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from leaves(inner, f"{place}.{key}" if place else key)
+            name = f"`{key.replace('`', '``')}`" if {*key} & {*".[]{}`"} else key
+            yield from leaves(inner, f"{place}.{name}" if place else name)
     elif isinstance(value, list):
         for at, inner in enumerate(value):
             yield from leaves(inner, f"{place}[{at}]")
@@ -79,6 +81,28 @@ def test_each_value_is_in_a_column_or_rescued(records: list[dict[str, Any]]) -> 
     read = read_file("ndjson", DDL, lines(records), rules=RESCUE)
     for number in read.rows:
         assert kept(read, number) == dict(leaves(records[number]))
+
+
+COLLIDING = st.fixed_dictionaries(
+    {"b": st.just("x")},
+    optional={
+        "s": st.dictionaries(st.sampled_from(["c", "x"]), st.sampled_from([1, "one"]), min_size=1),
+        "l": st.lists(st.dictionaries(st.just("x"), st.integers(0, 9)), max_size=2),
+        **dict.fromkeys(("s.c", "s.x", "l[0].x", "`s.x`"), st.sampled_from([2, "two"])),
+    },
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(COLLIDING, min_size=1, max_size=4))
+def test_keys_that_look_like_places_lose_no_value(records: list[dict[str, Any]]) -> None:
+    """Whatever the places are called."""
+    read = read_file("ndjson", DDL, lines(records), rules=RESCUE)
+    for number, row in read.rows.items():
+        text = row[RESCUED]
+        found = [{name: value for name, value in row.items() if name != RESCUED}, orjson.loads(text) if text else {}]
+        stored = Counter(value for part in found for _, value in leaves(part))
+        assert stored == Counter(value for _, value in leaves(records[number]))
 
 
 @settings(max_examples=100, deadline=None)

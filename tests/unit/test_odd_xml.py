@@ -260,3 +260,10 @@ def test_each_text_is_in_a_column_or_rescued(records: list[list[str]], keys: str
     for number, row in found.rows.items():
         shown = json.dumps(row, ensure_ascii=False)
         assert sorted(re.findall(r"t\d+\.", shown)) == sorted(texts[number])
+
+
+def test_an_element_with_a_dot_has_another_place_than_one_inside() -> None:
+    record = '<o id="1"><ship><zip>1</zip></ship><ship.zip>2</ship.zip><name l.m="x">a</name></o>'
+    assert rescued(read(record)) == {0: {"ship.zip": "1", "`ship.zip`": "2", "name.`_l.m`": "x"}}
+    counted = read(record, rules=SchemaRules())
+    assert {*counted.unknown} == {"ship.zip", "`ship.zip`", "name.`_l.m`"}

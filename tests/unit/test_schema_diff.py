@@ -24,6 +24,7 @@ def schema(ddl: str) -> str:
         ("a INT NOT NULL", "a INT", ["a: int NOT NULL -> int"]),
         ("a INT, b INT", "b INT, a INT", []),
         ("s STRUCT<x: INT>", "s STRUCT<x: INT, `y z`: DATE>", ["s.y z: None -> date"]),
+        ("x STRUCT<y: INT>, `x.y` INT", "x STRUCT<y: INT>, `x.y` BIGINT", ["`x.y`: int -> bigint"]),
         ("l ARRAY<STRUCT<x: INT>>", "l ARRAY<STRUCT<x: INT, y: INT>>", ["l[].y: None -> int"]),
         ("m MAP<STRING, STRUCT<x: INT>>", "m MAP<STRING, STRUCT<x: BIGINT>>", ["m{}.x: int -> bigint"]),
         ("m MAP<INT, INT>", "m MAP<BIGINT, INT>", ["m: map<int,int> -> map<bigint,int>"]),

@@ -222,13 +222,18 @@ def test_keys_that_a_configuration_accepts_can_be_read(types: list[str], paths: 
         ("user", None),
         ("zip", None),
         ("other", None),
+        ("`X.Y`", "`x.y`"),
+        ("x.Y", "x.y"),
+        ("`K.Y`.A", "key.a"),
+        ("k.y.A", None),
     ],
 )
 def test_the_column_that_may_be_meant(name: str, near: str | None) -> None:
     columns = columns_of(
-        "id INT, user INT, address STRUCT<zip: INT>, items ARRAY<STRUCT<sku: STRING>>, _rescued STRING"
+        "id INT, user INT, address STRUCT<zip: INT>, items ARRAY<STRUCT<sku: STRING>>, "
+        "x STRUCT<y: INT>, `x.y` INT, key STRUCT<a: INT>, _rescued STRING"
     )
-    rules = SchemaRules("rescue", fields={"user": ("userId",)})
+    rules = SchemaRules("rescue", fields={"user": ("userId",), "key": ("k.y",)})
     found = UnknownFields((UnknownField(name, 1, "f"),)).with_near(near_columns(columns, rules))
     assert [field.near for field in found.fields] == [near]
 
@@ -240,3 +245,7 @@ def test_the_sentence_about_a_near_miss_says_what_to_set() -> None:
     )
     nested = UnknownField("address.ZIP", 2, "f", 0, near="address.zip")
     assert str(nested).endswith("did you mean the column address.zip? set keys: ignore_case")
+    dotted = UnknownField("`X.Y`", 2, "f", 0, near="`x.y`")
+    assert str(dotted).endswith('set keys: ignore_case, or fields: {"x.y": "`X.Y`"}')
+    inside = UnknownField("`x.y`.Z", 2, "f", 0, near="`x.y`.z")
+    assert str(inside).endswith("did you mean the column `x.y`.z? set keys: ignore_case")

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructType
 
+from blizzard.config.field_places import in_place
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.infer.text import TextForms, names_codes, text_type
 from blizzard.infer.types import STRING
@@ -112,7 +113,11 @@ class CsvFormat:
         fitted = self._records.table(fields.table.num_rows, partial(self._column, fields.table))
         reasons = fields.reasons | {fields.rows[row]: why for row, why in fitted.reasons.items()}
         refused = {number: (why, records[number]) for number, why in reasons.items()}
-        unknown = {} if self._schema_rules.looks_at_fields else dict.fromkeys(others, UnknownField(len(records), 0))
+        unknown = (
+            {}
+            if self._schema_rules.looks_at_fields
+            else dict.fromkeys(map(in_place, others), UnknownField(len(records), 0))
+        )
         odd = self._odd_records(fields, others, fitted, records) if self._schema_rules.looks_at_records else {}
         rows = [fields.rows[row] for row in fitted.good_rows] if fitted.reasons else fields.rows
         parts.add(len(records), fitted.good(), rows, refused, unknown, odd)
@@ -139,7 +144,7 @@ class CsvFormat:
         forms = TextForms(rules.decimal_point, rules.date_format, rules.timestamp_format)
         tells = self._schema_rules.tells_field_kinds or self._schema_rules.tells_misfit_kinds
         kind = (STRING if names_codes(name) else text_type(text, forms)) if tells else None
-        return OddValue(name, name, text, kind)
+        return OddValue(in_place(name), in_place(name), text, kind)
 
     def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:
         if name not in table.schema.names:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql.types import DecimalType, StructType
 
 from blizzard.config.ddl import Type
+from blizzard.config.field_places import place_of
 from blizzard.infer.values import type_of
 from spark_job.formats.json.certain_misfits import certainly_misfits
 from spark_job.formats.json.exact_records import exact_record, line_of
@@ -63,7 +64,7 @@ def without_misfits(record: dict[str, Any], some: Sequence[Place]) -> tuple[byte
             around = around.get(name) if isinstance(around, dict) else None
         if isinstance(around, dict) and path[-1] in around:  # else it was taken out with another one
             value = around.pop(path[-1])
-            dotted = ".".join(path)
+            dotted = place_of(path)
             misfits.append(OddValue(dotted, dotted, value, _decimal_kind(value, place)))
     line = line_of(record)
     return None if line is None or not misfits else (line, misfits)

@@ -17,7 +17,7 @@ from spark_job.formats.json.learned_spelling import LearnedSpelling
 from spark_job.formats.json.misfit_search import MisfitSearch, without_misfits
 from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.unknown_keys import UnknownKeys
-from spark_job.formats.odd_data import OddRecord, OddValue, UnknownValues
+from spark_job.formats.odd_data import OddRecord, OddValue, UnknownValues, outside
 from spark_job.formats.protocol import Parsed, UnknownField
 
 
@@ -109,13 +109,16 @@ class OddJsonParser:
         for at, places in misfits.items():
             if at in undecided:
                 continue
-            record = exact_record(spelled[at])
-            found = without_misfits(record, places) if record is not None else None
+            exact = exact_record(spelled[at])
+            found = without_misfits(exact, places) if exact is not None else None
             if found is not None:
                 taken[refused[at]] = found
         good = again.read({number: line for number, (line, _) in taken.items()}, lines)
         for number in good:
-            odd.setdefault(number, OddRecord(text=lines[number])).misfits = taken[number][1]
+            record = odd.setdefault(number, OddRecord(text=lines[number]))
+            record.misfits = taken[number][1]
+            if self._rules.rescues_fields:
+                record.unknown = outside(record.unknown, record.misfits)
 
 
 class _Again:

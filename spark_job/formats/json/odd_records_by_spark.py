@@ -16,7 +16,7 @@ from spark_job.formats.json.misfit_search import without_misfits
 from spark_job.formats.json.schema_fit import parsing_type, schema_checks
 from spark_job.formats.json.spark_parser import CORRUPT, PARSING, decided_by_spark
 from spark_job.formats.kinds import kind_document, kinds_by_name, widening_kind
-from spark_job.formats.odd_data import OddRecord, UnknownValues
+from spark_job.formats.odd_data import OddRecord, UnknownValues, outside
 from spark_job.formats.odd_places import Place, places
 from spark_job.formats.protocol import MISFITS
 
@@ -92,6 +92,7 @@ class _Prepare:
         odd = OddRecord(self._values.of(record) if self.rules.rescues_fields else [])
         if misfits and (found := without_misfits(record, [self._places[at] for at in misfits])) is not None:
             again, odd.misfits = found
+            odd.unknown = outside(odd.unknown, odd.misfits)
             line = again.decode()
         return line, odd.document(), self._told(odd)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
+from blizzard.config.field_places import in_place
 from spark_job.formats.json.exact_records import quick_record
 from spark_job.formats.protocol import UnknownField
 from spark_job.formats.struct_parts import parts_of
@@ -37,17 +38,18 @@ class _Struct:
 
     def __init__(self, schema: StructType) -> None:
         self._names = frozenset(schema.names)
-        self._parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
+        parts: list[tuple[str, _Struct | _Elements]] = parts_of(schema, _Struct, _Elements)
+        self._parts = [(name, in_place(name), part) for name, part in parts]
 
     def unknown(self, value: Any, path: str) -> Iterator[str]:
         if not isinstance(value, dict):
             return
         for name in value.keys() - self._names:
             if value[name] is not None:
-                yield path + name
-        for name, part in self._parts:
+                yield path + in_place(name)
+        for name, shown, part in self._parts:
             if name in value:
-                yield from part.unknown(value[name], f"{path}{name}{part.mark}")
+                yield from part.unknown(value[name], f"{path}{shown}{part.mark}")
 
 
 class _Elements:

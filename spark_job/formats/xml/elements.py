@@ -7,6 +7,7 @@ from typing import Any
 from lxml import etree
 from pyspark.sql.types import ArrayType, DataType, MapType, StringType, StructType
 
+from blizzard.config.field_places import in_place
 from spark_job.formats.refusals import does_not_fit
 from spark_job.formats.xml.rows import tag_of
 
@@ -98,7 +99,7 @@ class _Text(_Kind):
             kind = self.data_type.simpleString()
             raise Misfit(f"{self.path}: expected text for {kind}, found the element {element[0].tag}", self.fields)
         for name in map(str, element.keys()):
-            reading.unknown.add(f"{self.path}.{reading.attribute_name(element, name)}")
+            reading.unknown.add(f"{self.path}.{in_place(reading.attribute_name(element, name))}")
         return self.of_text(element.text or "")
 
     def of_text(self, text: str) -> str | None:
@@ -111,7 +112,7 @@ class _Struct(_Kind):
         super().__init__(data_type, path, fields)
         self._inner = f"{path}." if path else ""
         self._fields: Mapping[str, _Kind] = {
-            field.name: _kind(field.dataType, f"{self._inner}{field.name}", (*fields, field.name))
+            field.name: _kind(field.dataType, f"{self._inner}{in_place(field.name)}", (*fields, field.name))
             for field in data_type
         }
 
@@ -125,13 +126,13 @@ class _Struct(_Kind):
             if column in self._fields:
                 found[column] = self._fields[column].of_text(value)
             else:
-                reading.unknown.add(self._inner + column)
+                reading.unknown.add(self._inner + in_place(column))
         has_tails = False
         for child in element:
             name = tag_of(child, ignore_namespace=reading.ignore_namespace)
             kind = self._fields.get(name)
             if kind is None:
-                reading.unknown.add(self._inner + name)
+                reading.unknown.add(self._inner + in_place(name))
             elif kind.element is not None:
                 found.setdefault(name, []).append(kind.element.value(child, reading))
             elif name in found:

@@ -8,6 +8,7 @@ from lxml import etree
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from blizzard.config.ddl import Type
+from blizzard.config.field_places import in_place, names_in, place_of
 from blizzard.config.schema_rules import SchemaRules
 from blizzard.infer.text import names_codes
 from blizzard.infer.types import STRING, VOID
@@ -50,13 +51,13 @@ class OddElements:
                 values = [] if path is None else self._taken_out(element, path)
                 if path is None or not values:
                     raise
-                name, is_one = ".".join(path), len(values) == 1 and not _is_array(self._schema, path)
+                name, is_one = place_of(path), len(values) == 1 and not _is_array(self._schema, path)
                 odd.misfits.append(self.odd_value(name, name, values[0] if is_one else values))
 
     def odd_value(self, name: str, place: str, value: Any) -> OddValue:
         if self._text_type is None:
             return OddValue(name, place, value)
-        if isinstance(value, str) and names_codes(name.rpartition(".")[2]):
+        if isinstance(value, str) and names_codes(names_in(name)[-1]):
             return OddValue(name, place, value, STRING)
         return OddValue(name, place, value, type_of(value, text=self._type_of_text))
 
@@ -74,16 +75,17 @@ class OddElements:
             if attribute not in schema.names:
                 self._remove_attribute(element, attribute)
                 if value:
-                    yield name + attribute, place + attribute, value
+                    yield name + in_place(attribute), place + in_place(attribute), value
         for key, children in self._children(element).items():
+            shown = in_place(key)
             if key in schema.names:
-                yield from self._unknown_inside(children, schema[key].dataType, name + key, place + key)
+                yield from self._unknown_inside(children, schema[key].dataType, name + shown, place + shown)
                 continue
             values = [value for child in children if (value := self._json(child)) != ""]
             for child in children:
                 _remove(child)
             if values:
-                yield name + key, place + key, values[0] if len(children) == 1 else values
+                yield name + shown, place + shown, values[0] if len(children) == 1 else values
         if VALUE not in schema.names and (text := _without_text(element)):
             yield name + VALUE, place + VALUE, text
 
@@ -101,7 +103,7 @@ class OddElements:
                     yield from self._unknown_inside([element], data_type.elementType, f"{name}[]", f"{place}[{at}]")
                 case MapType():
                     for key, children in self._children(element).items():
-                        inside = f"{name}{{}}", f"{place}{{{key}}}"
+                        inside = f"{name}{{}}", f"{place}{{{in_place(key)}}}"
                         yield from self._unknown_inside(children, data_type.valueType, *inside)
                     if text := _without_text(element):
                         yield f"{name}.{VALUE}", f"{place}.{VALUE}", text
@@ -109,7 +111,8 @@ class OddElements:
                     for attribute, value in self._attributes(element):
                         self._remove_attribute(element, attribute)
                         if value:
-                            yield f"{name}.{attribute}", f"{place}.{attribute}", value
+                            shown = in_place(attribute)
+                            yield f"{name}.{shown}", f"{place}.{shown}", value
 
     # -- what does not fit
 

@@ -7,6 +7,7 @@ from typing import Any
 from lxml import etree
 from pyspark.sql.types import StructType
 
+from blizzard.config.field_places import place_of
 from blizzard.config.schema_rules import SchemaRules
 from blizzard.infer.text import TextForms, text_type
 from spark_job.formats.odd_data import OddRecord
@@ -52,7 +53,7 @@ class RuledReader:
             if positions[row] in odd:
                 odd[positions[row]].misfits = []
         for one in fitted.taken_out:
-            name = ".".join(one.path)
+            name = place_of(one.path)
             for row in sorted(one.rows - fitted.reasons.keys()):
                 value = _at(found[row], one.path)
                 odd.setdefault(positions[row], OddRecord()).misfits.append(self._odd.odd_value(name, name, value))
