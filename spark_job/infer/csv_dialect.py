@@ -9,7 +9,7 @@ from datetime import datetime
 
 from blizzard.config.ddl import Type
 from blizzard.infer.text import TextForms, text_type
-from blizzard.infer.types import DATE, STRING, TIMESTAMP, merge_all
+from blizzard.infer.types import DATE, STRING, TIMESTAMP, VOID, merge_all
 
 LINES = 500
 """Of each file that decide on its dialect."""
@@ -110,12 +110,17 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """The names in the first row; None if it is one of values."""
     first, body = rows[0], rows[1:201]
     names = [name for name in first if name]
-    if not names or len({*names}) < len(names) * 0.9 or any(text_type(name) != STRING for name in names):
+    if not names or any(text_type(name) != STRING for name in names):
         return None
     columns = [[row[at] for row in body if at < len(row) and row[at]] for at in range(len(first))]
-    if any(values and merge_all(map(text_type, values)) != STRING for values in columns):
+    if any(
+        name and merge_all(map(text_type, values)) not in (STRING, VOID)
+        for name, values in zip(first, columns, strict=True)
+    ):
         return tuple(first)
-    are_names = all(_NAME.fullmatch(name) for name in names)
+    if not any(columns) and len({*names}) < len(names):
+        return None
+    are_names = len({*names}) * 2 > len(names) and all(_NAME.fullmatch(name) for name in names)
     return (
         tuple(first)
         if are_names and not any(name in values for name, values in zip(first, columns, strict=True))

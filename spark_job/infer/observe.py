@@ -10,6 +10,7 @@ from blizzard.errors import NotFound
 from blizzard.infer.observed import Observed
 from blizzard.infer.text import TextForms, text_type
 from blizzard.storage.base import ObjectInfo, ObjectStore
+from spark_job.formats.header import repeated
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.read_rules import ReadRules
 from spark_job.infer.csv_sample import csv_parts
@@ -17,6 +18,8 @@ from spark_job.infer.heads import Head, read_heads, unreadable
 from spark_job.infer.json_values import document_values, line_values, records_at
 from spark_job.infer.typed_sample import TypedPart, avro_part, orc_part, parquet_part
 from spark_job.infer.xml_sample import observe_xml
+
+_BY_POSITION = "name its columns by position in `csv: header`, with `skip_rows: 1`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +111,15 @@ def _json(heads: Sequence[Head], reading: Reading) -> Sample:
 
 
 def _csv(heads: Sequence[Head], options: Mapping[str, Any]) -> Sample:
+    """A file whose header has a name twice is not read."""
     sample, kind_of = Sample(files=_files(heads)), partial(text_type, forms=forms(options))
-    for part in csv_parts(heads, options):
-        sample.observed.add_text_columns(part.columns, part.count, kind_of)
-        sample.observed.broken += part.broken
+    for head in heads:
+        for part in csv_parts([head], options):
+            if options["header"] is True and (why := repeated(part.names)) is not None:
+                sample.faults[head.info.key] = f"{why}; {_BY_POSITION}"
+                continue
+            sample.observed.add_text_columns(part.columns, part.count, kind_of)
+            sample.observed.broken += part.broken
     return sample
 
 

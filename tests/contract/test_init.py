@@ -68,6 +68,16 @@ def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: 
     assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
 
 
+def test_a_header_with_a_name_twice_is_no_record(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id,name,name\n1,Ana,Bern\n2,Bob,Ulm\n")
+    assert init() == 0
+    assert "by position, because a table cannot have the name 'name' twice" in capfd.readouterr().out
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    rows = DeltaTable("lake/t").to_pyarrow_table().select(["id", "name", "name_3"]).to_pylist()
+    assert sorted(map(list, map(dict.values, rows))) == [[1, "Ana", "Bern"], [2, "Bob", "Ulm"]]
+
+
 def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     folder.mkdir()

@@ -78,6 +78,15 @@ def test_without_a_record_the_source_fails_with_a_sentence_and_goes_on_with_the_
     assert [event["path"] for event in lake.named("file_dead_lettered")] == ["a.ndjson.gz"]
 
 
+def test_a_header_with_a_name_twice_is_refused_before_a_table_is_made(lake: Lake) -> None:
+    lake.land_bytes("a.csv", b"id,name,name\n1,Ana,Bern\n")
+    with pytest.raises(PermanentError, match="it has the column 'name' twice; name its columns by position"):
+        lake.run("format: csv, schema: infer")
+    assert not lake.table.joinpath("_delta_log").exists()
+    lake.run("format: csv, schema: infer, csv: {header: [id, name, city], skip_rows: 1}")
+    assert lake.rows("city") == ["Bern"]
+
+
 @pytest.mark.parametrize("when", ["schema_inferred", "batch_read"])
 def test_a_job_that_lost_the_race_takes_the_columns_of_the_winner(lake: Lake, when: str) -> None:
     """Both infer, from other files. The loser must neither add its columns nor a row."""

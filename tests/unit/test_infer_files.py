@@ -183,6 +183,10 @@ def test_numbers_keep_their_digits() -> None:
         ("id\tname\n1\ta,b\n2\tc,d\n", ("\t", ("id", "name"), 0)),
         ("a|b\n1|2\n3|4\n", ("|", ("a", "b"), 0)),
         ("1,2,x\n3,4,y\n", (",", None, 0)),
+        ("id,name,name\n1,a,b\n2,c,d\n", (",", ("id", "name", "name"), 0)),
+        ("id,id,id\n1,2,3\n4,5,6\n", (",", ("id", "id", "id"), 0)),
+        ("x,x,1\ny,x,2\nx,y,3\n", (",", None, 0)),
+        ("x,x,\ny,x,2\nx,y,3\n", (",", None, 0)),
         ("Report of November\n\nid,name\n1,a\n2,b\n", (",", ("id", "name"), 2)),
         ('id,"say ""hi"", twice"\n1,"a\nb"\n2,c\n', (",", ("id", 'say "hi", twice'), 0)),
         ("name,city\nAna,Rome\nBob,Oslo\n", None),
@@ -240,6 +244,22 @@ def test_names_that_no_table_can_have_are_replaced_by_position() -> None:
     assert options == {"header": ["Order_ID", "order_id_2", "c3"], "skip_rows": 1}
     assert ddl == "Order_ID BIGINT, order_id_2 BIGINT, c3 STRING"
     assert "by position" in notes[0]
+
+
+def test_a_name_that_occurs_twice_gets_another_by_position() -> None:
+    options, ddl, notes = csv_sample(b"id,name,name\n1,Ana,Bern\n2,Bob,Ulm\n")
+    assert options == {"header": ["id", "name", "name_3"], "skip_rows": 1}
+    assert ddl == "id BIGINT, name STRING, name_3 STRING"
+    assert "by position, because a table cannot have the name 'name' twice" in notes[0]
+
+
+def test_a_file_that_has_a_name_twice_does_not_hide_the_others() -> None:
+    store = memory_store()
+    files = [store.put("a.csv", b"id,n,n\n1,2,3\n"), store.put("b.csv", b"id,n\n1,2\n")]
+    sample = observe_files(store, files, Reading("csv", options_for("csv")), 1 << 20)
+    assert (observed(sample), sample.observed.records) == ("id BIGINT, n BIGINT", 1)
+    assert "it has the column 'n' twice" in sample.faults["a.csv"]
+    assert not observe_files(store, files, Reading("csv", options_for("csv", header=["a", "b", "c"])), 1 << 20).faults
 
 
 def test_names_are_left_out_if_headers_differ() -> None:
