@@ -54,8 +54,9 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
         "decimal_point": forms.text.decimal_point,
         "date_format": forms.text.date_format,
         "timestamp_format": forms.text.timestamp_format,
-        "null_values": ["", *forms.null_words],
+        "null_values": ["", *forms.nulls.words],
     }
+    notes += forms.nulls.notes
     if forms.unclear:
         notes.append(f"dates in {', '.join(forms.unclear)} may be day or month first, so they stay STRING")
     default = CsvOptions().model_dump(mode="json")

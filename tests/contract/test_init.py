@@ -78,6 +78,19 @@ def test_a_header_with_a_name_twice_is_no_record(tmp_path: Path, capfd: Out) -> 
     assert sorted(map(list, map(dict.values, rows))) == [[1, "Ana", "Bern"], [2, "Bob", "Ulm"]]
 
 
+def test_a_country_whose_code_is_a_word_for_null_is_kept(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id,country,n\n1,NA,5\n2,DE,NA\n3,FR,7\n")
+    assert init() == 0
+    said = "'NA' is a text in country, so it is not read as null, and n stays STRING"
+    assert said in capfd.readouterr().out
+    assert f"# {said}" in (tmp_path / "pipelines.yaml").read_text()
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    rows = DeltaTable("lake/t").to_pyarrow_table()
+    assert {*rows.column("country").to_pylist()} == {"NA", "DE", "FR"}
+    assert {*rows.column("n").to_pylist()} == {"5", "NA", "7"}
+
+
 def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     folder.mkdir()

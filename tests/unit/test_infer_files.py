@@ -210,13 +210,29 @@ def test_the_forms_of_values_are_those_of_most_columns() -> None:
             "at": ["21.11.2026 10:30"],
             "price": ["1,5", "-2,25", "NA"],
             "unclear": ["01/02/2026"],
-            "text": ["NA", "x"],
+            "text": ["x"],
         },
         ";",
     )
     assert found.text == TextForms(",", "%d.%m.%Y", "%d.%m.%Y %H:%M")
-    assert found.null_words == ("NA",)
+    assert found.nulls.words == ("NA",)
     assert found.unclear == ("unclear",)
+
+
+@pytest.mark.parametrize("text", [["x", "NA"], ["NA"], [*map("x{}".format, range(1000)), "NA"]])
+def test_a_word_that_a_column_of_texts_holds_is_not_null(text: list[str]) -> None:
+    found = forms_of({"n": ["1", "NA", "NULL"], "country": text}, ",").nulls
+    assert found.words == ("NULL",)
+    assert [note.partition(";")[0] for note in found.notes] == [
+        "'NULL' is read as null, in every column, because n holds it beside values of another type",
+        "'NA' is a text in country, so it is not read as null, and n stays STRING",
+    ]
+
+
+def test_a_dash_is_null_also_beside_texts_and_a_note_names_them() -> None:
+    found = forms_of({"n": ["1", "-"], "text": ["x", "-"]}, ",").nulls
+    assert found.words == ("-",)
+    assert "and so does text; take it out" in found.notes[0]
 
 
 def test_iso_dates_win_over_another_form_of_as_many_columns() -> None:
