@@ -41,7 +41,7 @@ class FirstBatch:
         infos = [ObjectInfo(file.path, file.size, "", file.event_ts) for file in planned]
         sample = observe_files(self.files, chosen(infos, SAMPLE_FILES), self.reading, SAMPLE_BYTES)
         found = self._columns(sample)
-        if not found.schema.columns:
+        if not found.schema.columns or (sample.cut_bytes and not sample.observed.records):
             raise PermanentError(self._nothing_found(len(planned), sample))
         schema = ddl_of(found.schema.columns, with_not_null=False)
         self.check(schema)
@@ -83,6 +83,12 @@ class FirstBatch:
         )
 
     def _nothing_found(self, planned: int, sample: Sample) -> str:
+        if sample.cut_bytes:
+            return (
+                f"no schema can be inferred for source {self.source_id}: no record of its first batch ends within the "
+                f"first {sample.cut_bytes:,} bytes of a file, and no more is read. Write the `schema`, or correct the "
+                "files or `format`"
+            )
         example = next((f", such as {path}: {why}" for path, why in sample.faults.items()), "")
         return (
             f"no schema can be inferred for source {self.source_id}: none of the {planned} files of its first batch "

@@ -18,8 +18,9 @@ from spark_job.infer.csv_options import options_of
 from spark_job.infer.datasets import Looked, divided
 from spark_job.infer.describe import Place, pipelines_of
 from spark_job.infer.heads import Head, read_heads, unreadable
+from spark_job.infer.longer_heads import LongerHeads, lacks_records, longest
 from spark_job.infer.observe import Reading, observe_heads
-from spark_job.infer.sniff import Sniffed, sniff
+from spark_job.infer.sniff import Sniffed, no_record, sniff
 
 MAX_GROUPS = 30
 """Of files with one extension in one folder, each of which gets a share of the files to look into."""
@@ -56,6 +57,7 @@ class Inspection:
         self._now_ts = now_ts
         self._tell = tell
         self._left_out = list[FilesLeftOut]()
+        self._longer = LongerHeads(store)
 
     def findings(self) -> Findings:
         """Raises CannotTell, and what storage raises."""
@@ -119,16 +121,44 @@ class Inspection:
                 faults[info.key] = unreadable(fault)
             except NotFound:
                 continue
+        looked = self._tried(group, heads)
+        if isinstance(looked, Sniffed) and looked.is_cut:
+            looked = self._tried_longer(group, heads, looked)
+        if isinstance(looked, Sniffed):
+            self._left_out.append(_left_out(group, looked.what or next(iter(faults.values()), "empty")))
+            return None
+        looked.sample.faults |= faults
+        return looked
+
+    def _tried_longer(self, group: Group, heads: Sequence[Head], found: Sniffed) -> Looked | Sniffed:
+        for more in self._longer.of(heads):
+            looked = self._tried(group, more)
+            if isinstance(looked, Looked):
+                looked.notes.append(
+                    f"records are long: only {looked.sample.files} files were looked into, of which up to "
+                    f"{max(len(head.data) for head in more):,} bytes were read"
+                )
+                return looked
+            found = looked if looked.is_cut else found
+        return found
+
+    def _tried(self, group: Group, heads: Sequence[Head]) -> Looked | Sniffed:
+        """What they are, if no record of them can be read."""
         sniffed = [(head, sniff(head)) for head in heads]
         known = [(head, found) for head, found in sniffed if found.format is not None]
+        cut = [head for head, found in sniffed if found.is_cut]
         if not known:
-            what = next((found.what for _, found in sniffed), next(iter(faults.values()), "empty"))
-            self._left_out.append(_left_out(group, what))
-            return None
+            return next((found for _, found in sniffed if found.is_cut or not cut), Sniffed(None))
         looked = self._read(group, known)
-        looked.sample.faults |= faults
-        if others := [head.info.key for head, found in sniffed if found.format is None]:
+        if lacks_records(looked.sample.observed, heads, looked.reading.format) and not looked.sample.faults:
+            return Sniffed(None, no_record(longest(heads)), is_cut=True)
+        if others := [head.info.key for head, found in sniffed if found.format is None and not found.is_cut]:
             looked.notes.append(f"{len(others)} of {len(heads)} files are of another kind, such as {others[0]}")
+        if cut:
+            looked.notes.append(
+                f"of {len(cut)} of {len(heads)} files, such as {cut[0].info.key}, no record was seen: none ends within "
+                f"the first {longest(cut):,} bytes"
+            )
         return looked
 
     def _read(self, group: Group, known: Sequence[tuple[Head, Sniffed]]) -> Looked:
@@ -198,4 +228,4 @@ def _left_out(group: Group, why: str) -> FilesLeftOut:
 
 def _nothing_readable(uri: str, left_out: Sequence[FilesLeftOut]) -> str:
     shown = "; ".join(f"{one.example}: {one.why}" for one in left_out[:3])
-    return f"{uri}: no file has a format that Blizzard reads ({shown})"
+    return f"{uri}: no file has a format that Blizzard reads, or a record that it can tell ({shown})"

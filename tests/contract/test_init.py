@@ -91,6 +91,20 @@ def test_a_country_whose_code_is_a_word_for_null_is_kept(tmp_path: Path, capfd: 
     assert {*rows.column("n").to_pylist()} == {"5", "NA", "7"}
 
 
+@pytest.mark.parametrize("suffix", ["ndjson", "csv"])
+def test_records_longer_than_the_bytes_that_are_read_first_are_whole(tmp_path: Path, suffix: str, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    for at in range(70):
+        data = json.dumps({"id": at, "text": "x" * 200_000, "last": 1.5}) + "\n"
+        data = data if suffix == "ndjson" else f"id,text,last\n{at},{'x' * 200_000},1.5\n"
+        (tmp_path / "landing" / f"{at}.{suffix}").write_text(data)
+    assert init() == 0, capfd.readouterr()
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert f"format: {suffix}\n" in text
+    assert "last DOUBLE" in text
+    assert "# records are long: only 3 files were looked into" in text
+
+
 def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     folder.mkdir()
@@ -186,9 +200,17 @@ class TestWhereItCannotTell:
         (tmp_path / "landing" / "a.zip").write_bytes(b"PK\x03\x04rest")
         (tmp_path / "landing" / "b.gz").write_bytes(b"\x1f\x8bbroken")
         said = self.refused(capfd)
-        assert "no file has a format that Blizzard reads" in said
+        assert "no file has a format that Blizzard reads, or a record that it can tell" in said
         assert "a.zip: does not decompress: not a valid zip" in said
         assert "b.gz: does not decompress" in said
+
+    def test_no_record_ends_within_what_is_read(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir()
+        for name in "abc":
+            (tmp_path / "landing" / f"{name}.csv").write_text("id,text\n1," + "x" * (7 << 20))
+        said = self.refused(capfd)
+        assert "a.csv: no record ends within the first 5" in said
+        assert "raise --sample-bytes, or write the configuration by hand" in said
 
     def test_it_is_a_table(self, tmp_path: Path, capfd: Out) -> None:
         log = tmp_path / "landing" / "_delta_log"

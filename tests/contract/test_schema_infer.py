@@ -87,6 +87,26 @@ def test_a_header_with_a_name_twice_is_refused_before_a_table_is_made(lake: Lake
     assert lake.rows("city") == ["Bern"]
 
 
+def test_records_longer_than_the_bytes_that_are_read_first_are_whole(lake: Lake) -> None:
+    for at in range(70):
+        lake.land(f"{at}.ndjson", {"id": at, "text": "x" * 200_000, "last": 1.5})
+    lake.run()
+    assert list(lake.columns()) == ["id", "text", "last"]
+    assert len(lake.rows()) == 70
+
+
+@pytest.mark.parametrize("suffix", ["ndjson", "csv"])
+def test_without_a_record_that_ends_within_what_is_read_no_table_is_made(lake: Lake, suffix: str) -> None:
+    for name in "abc":
+        begin = '{"id": 1, "text": "' if suffix == "ndjson" else "id,text\n1,"
+        lake.land_bytes(f"{name}.{suffix}", begin.encode() + b"x" * (7 << 20))
+    with pytest.raises(
+        PermanentError, match=r"no record of its first batch ends within the first [45],.* bytes of a file"
+    ):
+        lake.run(f"format: {suffix}, schema: infer")
+    assert not lake.table.joinpath("_delta_log").exists()
+
+
 @pytest.mark.parametrize("when", ["schema_inferred", "batch_read"])
 def test_a_job_that_lost_the_race_takes_the_columns_of_the_winner(lake: Lake, when: str) -> None:
     """Both infer, from other files. The loser must neither add its columns nor a row."""

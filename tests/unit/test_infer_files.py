@@ -157,9 +157,24 @@ def test_any_document_that_is_cut_off_gives_its_first_values(values: list[Any]) 
 
 def test_a_wrapper_that_is_cut_off_still_shows_its_records() -> None:
     text = json.dumps({"Records": [{"id": number, "name": "x" * 20} for number in range(50)]}).encode()
-    (part,) = document_values(text[:500], is_whole=False).values
-    assert records_path(part) == ("Records",)
-    assert part["Records"][0] == {"id": 0, "name": "x" * 20}
+    found = document_values(text[:500], is_whole=False)
+    assert (found.values, found.is_cut) == ([], True)
+    assert records_path(found.cut) == ("Records",)
+    assert found.cut["Records"] == json.loads(text)["Records"][: len(found.cut["Records"])]
+    assert len(found.cut["Records"]) == 11
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"a": 1, "b": "x', b'{"a": 1, "b": [1, 2, {"c": 3', b'{"a', b'{"items": [{"a": 1, "b']
+)
+def test_a_record_that_is_cut_off_is_none(text: bytes) -> None:
+    cut = Head(memory_store().put("f", text), "f", text, is_whole=False, compression="none")
+    assert line_values(text, is_whole=False).values == []
+    found = sniff(cut)
+    assert (found.format, found.is_cut) == (None, True)
+    for name in ("ndjson", "json"):
+        sample = observe_heads(memory_store(), [cut], Reading(name, options_for(name)))
+        assert (sample.observed.records, sample.observed.broken) == (0, 0)
 
 
 def test_the_last_line_counts_only_if_the_file_ends_there() -> None:
