@@ -11,11 +11,12 @@ from blizzard.infer.choice import chosen
 from blizzard.infer.findings import FilesLeftOut, Findings, SourceFound
 from blizzard.infer.groups import Group, grouped, is_hidden
 from blizzard.infer.listing import Listing, list_names
+from blizzard.infer.storable import no_column
 from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectStore
 from spark_job.formats.protocol import FileFault
 from spark_job.infer.csv_options import options_of
-from spark_job.infer.datasets import Looked, divided
+from spark_job.infer.datasets import OWN_SCHEMA, Looked, divided
 from spark_job.infer.describe import Place, pipelines_of
 from spark_job.infer.heads import Head, read_heads, unreadable
 from spark_job.infer.longer_heads import LongerHeads, lacks_records, longest
@@ -152,6 +153,8 @@ class Inspection:
         looked = self._read(group, known)
         if lacks_records(looked.sample.observed, heads, looked.reading.format) and not looked.sample.faults:
             return Sniffed(None, no_record(longest(heads)), is_cut=True)
+        if why := _no_column(looked):
+            return Sniffed(None, why)
         if others := [head.info.key for head, found in sniffed if found.format is None and not found.is_cut]:
             looked.notes.append(f"{len(others)} of {len(heads)} files are of another kind, such as {others[0]}")
         if cut:
@@ -174,6 +177,17 @@ class Inspection:
         compression = _compression(group, heads, notes)
         reading = Reading(name, full, compression)
         return Looked(group, reading, options, observe_heads(self._store, heads, reading), notes)
+
+
+def _no_column(looked: Looked) -> str:
+    """Why nothing of the records can be in a table; empty if something can."""
+    sample, found = looked.sample, looked.sample.observed.schema()
+    if looked.reading.format in OWN_SCHEMA or found.schema.columns:
+        return ""
+    fields = [(one.path, one.why) for one in found.left_out]
+    fields += [(name, f"column `{name}` would have the type {kind}") for name, kind in sample.without.items()]
+    faults = [f"cannot be read: {why}" for why in sample.faults.values()]
+    return no_column(fields) if fields else next(iter(faults), "no record was seen in them")
 
 
 def _kind(found: Sniffed) -> str:

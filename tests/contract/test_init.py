@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -105,6 +107,19 @@ def test_records_longer_than_the_bytes_that_are_read_first_are_whole(tmp_path: P
     assert "# records are long: only 3 files were looked into" in text
 
 
+def test_a_parquet_column_of_which_no_field_can_be_stored_is_left_out(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    rows = pa.table({"id": [1, 2], "items": [[{"c d": 1}], []], "one": [{"e f": 1}, None]})
+    pq.write_table(rows, tmp_path / "landing" / "a.parquet")
+    assert init() == 0, capfd.readouterr()
+    assert (
+        "no column for items: column `items` has a struct of which no field can be a column" in capfd.readouterr().out
+    )
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    assert sorted(DeltaTable("lake/t").to_pyarrow_table().column("id").to_pylist()) == [1, 2]
+    assert not [*Path("lake").glob("**/dead_letters/*")]
+
+
 def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     folder.mkdir()
@@ -182,6 +197,13 @@ def test_the_configuration_goes_to_standard_output(tmp_path: Path, capfd: Out) -
     assert not Path("pipelines.yaml").exists()
 
 
+def _own_names(folder: Path) -> str:
+    """A configuration as the sentence says."""
+    source = f'{{uri: {folder}/landing, schema: "my_name BIGINT", fields: {{my_name: "a b"}}}}'
+    (folder / "own.yaml").write_text(f"pipelines: {{t: {{table_uri: {folder}/lake/t, sources: {{s: {source}}}}}}}")
+    return "own.yaml"
+
+
 class TestWhereItCannotTell:
     def refused(self, capfd: Out, uri: str = "landing", *options: str) -> str:
         assert init(uri, *options) == 2
@@ -203,6 +225,16 @@ class TestWhereItCannotTell:
         assert "no file has a format that Blizzard reads, or a record that it can tell" in said
         assert "a.zip: does not decompress: not a valid zip" in said
         assert "b.gz: does not decompress" in said
+
+    def test_no_field_has_a_name_that_a_column_can_have(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir()
+        (tmp_path / "landing" / "a.ndjson").write_text('{"a b":1,"c d":2}\n')
+        said = self.refused(capfd)
+        assert "none of the 2 fields of the records can be a column (column `a b` has ' ' in its name" in said
+        assert "write a `schema` with names of your own, and `fields` with the name in the files" in said
+        assert not (tmp_path / "pipelines.yaml").exists()
+        assert main(["run", "--once", "--engine", "local", _own_names(tmp_path)]) == 0
+        assert DeltaTable("lake/t").to_pyarrow_table().column("my_name").to_pylist() == [1]
 
     def test_no_record_ends_within_what_is_read(self, tmp_path: Path, capfd: Out) -> None:
         (tmp_path / "landing").mkdir()

@@ -87,6 +87,15 @@ def test_a_header_with_a_name_twice_is_refused_before_a_table_is_made(lake: Lake
     assert lake.rows("city") == ["Bern"]
 
 
+def test_records_without_a_name_that_a_column_can_have_are_refused(lake: Lake) -> None:
+    lake.land("a.ndjson", {"a b": 1, "c d": 2})
+    with pytest.raises(PermanentError, match=r"none of the 2 fields of the records can be a column \(column `a b` has"):
+        lake.run()
+    assert not lake.table.joinpath("_delta_log").exists()
+    lake.run('schema: "x BIGINT", fields: {x: "a b"}')
+    assert lake.rows("x") == [1]
+
+
 def test_records_longer_than_the_bytes_that_are_read_first_are_whole(lake: Lake) -> None:
     for at in range(70):
         lake.land(f"{at}.ndjson", {"id": at, "text": "x" * 200_000, "last": 1.5})
