@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from blizzard.config.format_options import CsvOptions, JsonOptions, XmlOptions
 from blizzard.errors import NotFound
+from blizzard.infer.budget import MAX_GROUPS, Budget
 from blizzard.infer.choice import chosen
 from blizzard.infer.findings import FilesLeftOut, Findings, SourceFound
 from blizzard.infer.groups import Group, grouped, is_hidden
@@ -23,27 +24,11 @@ from spark_job.infer.longer_heads import LongerHeads, lacks_records, longest
 from spark_job.infer.observe import Reading, observe_heads
 from spark_job.infer.sniff import Sniffed, no_record, sniff
 
-MAX_GROUPS = 30
-"""Of files with one extension in one folder, each of which gets a share of the files to look into."""
-FIRST_BYTES = 64 << 10
-"""Of each file at least, so that its format can be told."""
 DELTA_LOG = "_delta_log/"
 
 
 class CannotTell(Exception):
     """Nothing can be proposed; the text is a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """`bytes`: decompressed, of all files together."""
-
-    files: int
-    bytes: int
-
-    def of_groups(self, count: int) -> int:
-        """Files of each group."""
-        return max(3, self.files // max(1, count))
 
 
 class Inspection:
@@ -113,7 +98,7 @@ class Inspection:
         """None if no source can read its files; `left_out` says why."""
         files = chosen(group.files, self._budget.of_groups(groups))
         self._tell(reading=len(files), files=len(group.files), suffix=group.suffix)
-        each = max(FIRST_BYTES, self._budget.bytes // max(1, groups * len(files)))
+        each = self._budget.of_file(groups, len(files))
         heads, faults = list[Head](), dict[str, str]()
         for info in files:
             try:

@@ -4,13 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from blizzard.errors import NotFound
+from blizzard.infer.budget import MORE_BYTES
 from blizzard.infer.observed import Observed
 from blizzard.storage.base import ObjectStore
 from spark_job.formats.protocol import FileFault
 from spark_job.infer.heads import Head, read_heads
 
-MORE_BYTES = 16 << 20
-"""Decompressed, of all files together, however many groups of files lack a record."""
 _FILES, _FIRST_BYTES, _FACTOR = 3, 256 << 10, 4
 _FORMATS = ("ndjson", "json", "csv", "xml")
 

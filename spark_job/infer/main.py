@@ -9,11 +9,12 @@ from typing import Any
 
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, BucketMissing
+from blizzard.infer.budget import Budget
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.formats.protocol import Limits
 from spark_job.infer.describe import Place
-from spark_job.infer.inspect import Budget, CannotTell, Inspection
+from spark_job.infer.inspect import CannotTell, Inspection
 
 
 def main(request: str) -> None:

@@ -64,7 +64,9 @@ def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: 
     LANDINGS["mixed_junk"](tmp_path / "landing")
     assert init() == 0
     shown = capfd.readouterr()
-    assert shown.err.startswith(f"looking at landing: at most {MAX_REQUESTS} LIST requests, and about 60 files")
+    assert shown.err.startswith(
+        f"looking at landing: at most {MAX_REQUESTS} LIST requests, and 90 files, of which at most 5,898,240 bytes"
+    )
     assert "t:landing: 2 files of ndjson and csv in file://" in shown.out
     assert "not read: 1 files, such as logo.png: an image" in shown.out
     assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
@@ -118,6 +120,21 @@ def test_a_parquet_column_of_which_no_field_can_be_stored_is_left_out(tmp_path: 
     assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
     assert sorted(DeltaTable("lake/t").to_pyarrow_table().column("id").to_pylist()) == [1, 2]
     assert not [*Path("lake").glob("**/dead_letters/*")]
+
+
+def test_what_may_be_read_follows_the_options(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    for at in range(20):
+        (tmp_path / "landing" / f"{at}.ndjson").write_text('{"id": 1}\n' * 20_000)
+    looked_at = list[tuple[int, int]]()
+    for options in (("--sample-files", "4"), ("--sample-files", "400", "--sample-bytes", "30000000")):
+        assert init("landing", "--json", "--out", "-", *options) == 0
+        shown = capfd.readouterr()
+        assert f"{max(90, int(options[1]))} files, of which at most" in shown.err
+        (source,) = Findings.of_json(json.loads(shown.out)).pipelines[0].sources
+        looked_at.append((source.looked_at, source.records))
+    assert "at most 30,000,000 bytes are read" in shown.err
+    assert looked_at == [(4, 400_000 // 20 * 4), (20, 400_000)]
 
 
 def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
