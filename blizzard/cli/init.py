@@ -14,6 +14,7 @@ from blizzard.config import uri as uris
 from blizzard.config.load import parse_config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
+from blizzard.infer.budget import MORE_BYTES, Budget
 from blizzard.infer.config_text import config_text
 from blizzard.infer.findings import Findings
 from blizzard.infer.listing import MAX_REQUESTS
@@ -43,9 +44,10 @@ def command(
     places = _uris(uri, table_uri)
     if file is not None and file.exists():
         raise ConfigError([f"--out {out}: the file exists; move it away, or name another file"])
+    budget = Budget(sample_files, sample_bytes)
     typer.echo(
-        f"looking at {uri}: at most {MAX_REQUESTS} LIST requests, and about {sample_files} files, of which "
-        f"{sample_bytes:,} bytes are read",
+        f"looking at {uri}: at most {MAX_REQUESTS} LIST requests, and {budget.most_files} files, of which at most "
+        f"{budget.most_bytes:,} bytes are read, {MORE_BYTES:,} more where no record ends in them, and zips as a whole",
         err=True,
     )
     found = Findings.of_json(_look(*places, sample_files, sample_bytes))

@@ -66,6 +66,8 @@ class Observed:
     found: Struct | None = None
     is_text: bool = False
     """Whether values are text in their files."""
+    is_typed: bool = False
+    """Whether files have types of their own."""
 
     def add_record(self, record: Mapping[str, Any], *, text: Callable[[str], Type] = json_text_type) -> None:
         kind = type_of(record, text=text)
@@ -76,6 +78,7 @@ class Observed:
 
     def add_schema(self, schema: Struct) -> None:
         """Of a file that has one; its records follow with `add_typed_record`."""
+        self.is_typed = True
         self._merge(schema)
         for column in schema.columns:
             self.fields.setdefault(column.name, FieldSeen())
@@ -108,6 +111,7 @@ class Observed:
         self.records += other.records
         self.broken += other.broken
         self.is_text |= other.is_text
+        self.is_typed |= other.is_typed
         if other.found is not None:
             self._merge(other.found)
         for path, seen in other.fields.items():
@@ -119,7 +123,7 @@ class Observed:
 
     def schema(self) -> Storable:
         """The columns that a table can have; none if no record was seen."""
-        return storable(self.keys())
+        return storable(self.keys(), is_typed=self.is_typed)
 
     def keys(self) -> Struct:
         """The fields of the records, with any names."""

@@ -19,14 +19,19 @@ def check_header(names: Sequence[str], spelled: Sequence[str], schema: StructTyp
     lines."""
     if len(names) > MAX_COLUMNS:
         raise FileFault(Stage.PARSE, f"it has {len(names):,} columns; expected at most {MAX_COLUMNS:,}")
-    counts = Counter(names)
-    if twice := sorted(name for name, count in counts.items() if count > 1 and name):
-        raise FileFault(Stage.PARSE, f"it has the column {twice[0]!r} twice")
+    if (why := repeated(names)) is not None:
+        raise FileFault(Stage.PARSE, why)
     missing = [field.name for field in schema if not field.nullable and field.name not in spelled]
     if missing:
         raise FileFault(Stage.PARSE, f"{missing[0]}: NOT NULL, but the file has no such column; {_has(names)}")
     if not any(name in spelled for name in schema.names):
         raise FileFault(Stage.PARSE, f"it has none of the schema's columns; {_has(names)}")
+
+
+def repeated(names: Sequence[str]) -> str | None:
+    """Why a file with these columns cannot be read, if a name occurs twice."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
+    return f"it has the column {twice[0]!r} twice" if twice else None
 
 
 def named(names: Sequence[str]) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from datetime import datetime
 
 from blizzard.config.ddl import Type
 from blizzard.infer.text import TextForms, text_type
-from blizzard.infer.types import DATE, STRING, TIMESTAMP, merge_all
+from blizzard.infer.types import DATE, STRING, TIMESTAMP, VOID, merge_all
+from spark_job.infer.null_words import NULL_WORDS, NullWords, null_words
 
 LINES = 500
 """Of each file that decide on its dialect."""
@@ -28,8 +29,6 @@ TIME_FORMATS = (
         for time in ("%H:%M:%S", "%H:%M", "%H:%M:%S.%f", "%I:%M:%S %p", "%I:%M %p")
     ),
 )
-NULL_WORDS = ("NULL", "null", "NA", "N/A", "n/a", "None", "\\N", "-")
-"""Texts by which files say that there is no value."""
 _COMMA_NUMBER, _POINT_NUMBER = re.compile(r"-?[0-9]+,[0-9]+"), re.compile(r"-?[0-9]+\.[0-9]+")
 _DISTINCT = 500
 
@@ -110,12 +109,17 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """The names in the first row; None if it is one of values."""
     first, body = rows[0], rows[1:201]
     names = [name for name in first if name]
-    if not names or len({*names}) < len(names) * 0.9 or any(text_type(name) != STRING for name in names):
+    if not names or any(text_type(name) != STRING for name in names):
         return None
     columns = [[row[at] for row in body if at < len(row) and row[at]] for at in range(len(first))]
-    if any(values and merge_all(map(text_type, values)) != STRING for values in columns):
+    if any(
+        name and merge_all(map(text_type, values)) not in (STRING, VOID)
+        for name, values in zip(first, columns, strict=True)
+    ):
         return tuple(first)
-    are_names = all(_NAME.fullmatch(name) for name in names)
+    if not any(columns) and len({*names}) < len(names):
+        return None
+    are_names = len({*names}) * 2 > len(names) and all(_NAME.fullmatch(name) for name in names)
     return (
         tuple(first)
         if are_names and not any(name in values for name, values in zip(first, columns, strict=True))
@@ -128,13 +132,14 @@ class Forms:
     """How values are written in all files. `unclear`: columns whose dates can be read in two ways."""
 
     text: TextForms
-    null_words: tuple[str, ...]
+    nulls: NullWords
     unclear: tuple[str, ...]
 
 
 def forms_of(columns: Mapping[str, Iterable[str]], delimiter: str) -> Forms:
     """`columns`: the values that are not empty, by column."""
-    distinct = {name: list(dict.fromkeys(values))[:_DISTINCT] for name, values in columns.items()}
+    every = {name: list(dict.fromkeys(values)) for name, values in columns.items()}
+    distinct = {name: values[:_DISTINCT] for name, values in every.items()}
     cells = [value for values in distinct.values() for value in values]
     commas = sum(_COMMA_NUMBER.fullmatch(cell) is not None for cell in cells)
     points = sum(_POINT_NUMBER.fullmatch(cell) is not None for cell in cells)
@@ -143,7 +148,7 @@ def forms_of(columns: Mapping[str, Iterable[str]], delimiter: str) -> Forms:
     day, unclear = _format(bare, DATE_FORMATS, DATE)
     time, unclear_times = _format(bare, TIME_FORMATS, TIMESTAMP)
     forms = TextForms(point, day, time)
-    return Forms(forms, _null_words(distinct, bare, forms), (*unclear, *unclear_times))
+    return Forms(forms, null_words(every, forms), (*unclear, *unclear_times))
 
 
 def _format(
@@ -173,15 +178,3 @@ def _all_fit(values: Sequence[str], form: str) -> bool:
         except ValueError:
             return False
     return True
-
-
-def _null_words(
-    distinct: Mapping[str, Sequence[str]], bare: Mapping[str, Sequence[str]], forms: TextForms
-) -> tuple[str, ...]:
-    """Words that stand among values of another type than STRING."""
-    found: dict[str, None] = {}
-    for name, values in distinct.items():
-        words = [value for value in values if value in NULL_WORDS]
-        if words and bare[name] and merge_all(text_type(value, forms) for value in bare[name]) != STRING:
-            found.update(dict.fromkeys(words))
-    return tuple(found)

@@ -54,8 +54,9 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
         "decimal_point": forms.text.decimal_point,
         "date_format": forms.text.date_format,
         "timestamp_format": forms.text.timestamp_format,
-        "null_values": ["", *forms.null_words],
+        "null_values": ["", *forms.nulls.words],
     }
+    notes += forms.nulls.notes
     if forms.unclear:
         notes.append(f"dates in {', '.join(forms.unclear)} may be day or month first, so they stay STRING")
     default = CsvOptions().model_dump(mode="json")
@@ -82,9 +83,11 @@ def _own_names(dialects: Sequence[Dialect], dialect: Dialect, notes: list[str]) 
     if any(one.names != names for one in dialects):
         notes.append("a table cannot have the names of some columns, and the files' headers differ: they are left out")
         return {}
-    shown = ", ".join(map(repr, odd[:3])) if odd else "twice the same"
+    odd_names = f"names such as {', '.join(map(repr, odd[:3]))}"
+    twice = next((name for at, name in enumerate(names) if name.lower() in map(str.lower, names[:at])), "")
+    why = odd_names if odd else f"the name {twice!r} twice"
     notes.append(
-        f"the names are given here, by position, because a table cannot have names such as {shown}; "
+        f"the names are given here, by position, because a table cannot have {why}; "
         "if the order of the columns changes, change it here"
     )
     return {"header": _storable(names), "skip_rows": dialect.skip_rows + 1}

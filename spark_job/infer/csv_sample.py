@@ -32,7 +32,7 @@ def csv_parts(heads: Sequence[Head], options: Mapping[str, Any]) -> Iterator[Csv
     dialect = Dialect.of(options)
     for head in heads:
         text = whole_lines(head.data, options["encoding"], is_whole=head.is_whole)
-        if text is not None:
+        if text is not None and (head.is_whole or "\n" in text):
             records = _records(text, dialect)
             names = _names(dialect, records)
             if names:

@@ -9,7 +9,7 @@ from blizzard.errors import ConfigError, PermanentError
 from blizzard.infer.choice import chosen
 from blizzard.infer.ddl_text import ddl_of
 from blizzard.infer.renamed import renamed
-from blizzard.infer.storable import LeftOut, Storable, storable
+from blizzard.infer.storable import LeftOut, Storable, no_column, storable
 from blizzard.log import Log
 from blizzard.state.batch import PlannedFile
 from blizzard.storage.base import ObjectInfo, ObjectStore
@@ -41,8 +41,8 @@ class FirstBatch:
         infos = [ObjectInfo(file.path, file.size, "", file.event_ts) for file in planned]
         sample = observe_files(self.files, chosen(infos, SAMPLE_FILES), self.reading, SAMPLE_BYTES)
         found = self._columns(sample)
-        if not found.schema.columns:
-            raise PermanentError(self._nothing_found(len(planned), sample))
+        if not found.schema.columns or (sample.cut_bytes and not sample.observed.records):
+            raise PermanentError(self._nothing_found(len(planned), sample, found))
         schema = ddl_of(found.schema.columns, with_not_null=False)
         self.check(schema)
         self.log(
@@ -60,7 +60,7 @@ class FirstBatch:
         found = renamed(keys, self.rules.fields, ignore_case=self.rules.ignores_case)
         if found.missing and keys.columns:
             raise ConfigError([self._nothing_to_read(found.missing, keys)])
-        columns = storable(found.schema)
+        columns = storable(found.schema, is_typed=sample.observed.is_typed)
         others = [LeftOut(name, f"column `{name}` is read from another key") for name in found.replaced]
         in_folders = {name.lower() for name in self.partition_columns}
         others += [
@@ -82,7 +82,18 @@ class FirstBatch:
             f"found {known:.{_SHOWN_CHARS}}; correct it, or write the `schema`"
         )
 
-    def _nothing_found(self, planned: int, sample: Sample) -> str:
+    def _nothing_found(self, planned: int, sample: Sample, found: Storable) -> str:
+        if sample.cut_bytes:
+            return (
+                f"no schema can be inferred for source {self.source_id}: no record of its first batch ends within the "
+                f"first {sample.cut_bytes:,} bytes of a file, and no more is read. Write the `schema`, or correct the "
+                "files or `format`"
+            )
+        if found.left_out:
+            return (
+                f"no schema can be inferred for source {self.source_id}: "
+                f"{no_column([(one.path, one.why) for one in found.left_out])}"
+            )
         example = next((f", such as {path}: {why}" for path, why in sample.faults.items()), "")
         return (
             f"no schema can be inferred for source {self.source_id}: none of the {planned} files of its first batch "

@@ -2,46 +2,33 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from blizzard.config.format_options import CsvOptions, JsonOptions, XmlOptions
 from blizzard.errors import NotFound
+from blizzard.infer.budget import MAX_GROUPS, Budget
 from blizzard.infer.choice import chosen
 from blizzard.infer.findings import FilesLeftOut, Findings, SourceFound
 from blizzard.infer.groups import Group, grouped, is_hidden
 from blizzard.infer.listing import Listing, list_names
+from blizzard.infer.storable import no_column
 from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectStore
 from spark_job.formats.protocol import FileFault
 from spark_job.infer.csv_options import options_of
-from spark_job.infer.datasets import Looked, divided
+from spark_job.infer.datasets import OWN_SCHEMA, Looked, divided
 from spark_job.infer.describe import Place, pipelines_of
 from spark_job.infer.heads import Head, read_heads, unreadable
+from spark_job.infer.longer_heads import LongerHeads, lacks_records, longest
 from spark_job.infer.observe import Reading, observe_heads
-from spark_job.infer.sniff import Sniffed, sniff
+from spark_job.infer.sniff import Sniffed, no_record, sniff
 
-MAX_GROUPS = 30
-"""Of files with one extension in one folder, each of which gets a share of the files to look into."""
-FIRST_BYTES = 64 << 10
-"""Of each file at least, so that its format can be told."""
 DELTA_LOG = "_delta_log/"
 
 
 class CannotTell(Exception):
     """Nothing can be proposed; the text is a sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """`bytes`: decompressed, of all files together."""
-
-    files: int
-    bytes: int
-
-    def of_groups(self, count: int) -> int:
-        """Files of each group."""
-        return max(3, self.files // max(1, count))
 
 
 class Inspection:
@@ -56,6 +43,7 @@ class Inspection:
         self._now_ts = now_ts
         self._tell = tell
         self._left_out = list[FilesLeftOut]()
+        self._longer = LongerHeads(store)
 
     def findings(self) -> Findings:
         """Raises CannotTell, and what storage raises."""
@@ -110,7 +98,7 @@ class Inspection:
         """None if no source can read its files; `left_out` says why."""
         files = chosen(group.files, self._budget.of_groups(groups))
         self._tell(reading=len(files), files=len(group.files), suffix=group.suffix)
-        each = max(FIRST_BYTES, self._budget.bytes // max(1, groups * len(files)))
+        each = self._budget.of_file(groups, len(files))
         heads, faults = list[Head](), dict[str, str]()
         for info in files:
             try:
@@ -119,16 +107,46 @@ class Inspection:
                 faults[info.key] = unreadable(fault)
             except NotFound:
                 continue
+        looked = self._tried(group, heads)
+        if isinstance(looked, Sniffed) and looked.is_cut:
+            looked = self._tried_longer(group, heads, looked)
+        if isinstance(looked, Sniffed):
+            self._left_out.append(_left_out(group, looked.what or next(iter(faults.values()), "empty")))
+            return None
+        looked.sample.faults |= faults
+        return looked
+
+    def _tried_longer(self, group: Group, heads: Sequence[Head], found: Sniffed) -> Looked | Sniffed:
+        for more in self._longer.of(heads):
+            looked = self._tried(group, more)
+            if isinstance(looked, Looked):
+                looked.notes.append(
+                    f"records are long: only {looked.sample.files} files were looked into, of which up to "
+                    f"{max(len(head.data) for head in more):,} bytes were read"
+                )
+                return looked
+            found = looked if looked.is_cut else found
+        return found
+
+    def _tried(self, group: Group, heads: Sequence[Head]) -> Looked | Sniffed:
+        """What they are, if no record of them can be read."""
         sniffed = [(head, sniff(head)) for head in heads]
         known = [(head, found) for head, found in sniffed if found.format is not None]
+        cut = [head for head, found in sniffed if found.is_cut]
         if not known:
-            what = next((found.what for _, found in sniffed), next(iter(faults.values()), "empty"))
-            self._left_out.append(_left_out(group, what))
-            return None
+            return next((found for _, found in sniffed if found.is_cut or not cut), Sniffed(None))
         looked = self._read(group, known)
-        looked.sample.faults |= faults
-        if others := [head.info.key for head, found in sniffed if found.format is None]:
+        if lacks_records(looked.sample.observed, heads, looked.reading.format) and not looked.sample.faults:
+            return Sniffed(None, no_record(longest(heads)), is_cut=True)
+        if why := _no_column(looked):
+            return Sniffed(None, why)
+        if others := [head.info.key for head, found in sniffed if found.format is None and not found.is_cut]:
             looked.notes.append(f"{len(others)} of {len(heads)} files are of another kind, such as {others[0]}")
+        if cut:
+            looked.notes.append(
+                f"of {len(cut)} of {len(heads)} files, such as {cut[0].info.key}, no record was seen: none ends within "
+                f"the first {longest(cut):,} bytes"
+            )
         return looked
 
     def _read(self, group: Group, known: Sequence[tuple[Head, Sniffed]]) -> Looked:
@@ -144,6 +162,17 @@ class Inspection:
         compression = _compression(group, heads, notes)
         reading = Reading(name, full, compression)
         return Looked(group, reading, options, observe_heads(self._store, heads, reading), notes)
+
+
+def _no_column(looked: Looked) -> str:
+    """Why nothing of the records can be in a table; empty if something can."""
+    sample, found = looked.sample, looked.sample.observed.schema()
+    if looked.reading.format in OWN_SCHEMA or found.schema.columns:
+        return ""
+    fields = [(one.path, one.why) for one in found.left_out]
+    fields += [(name, f"column `{name}` would have the type {kind}") for name, kind in sample.without.items()]
+    faults = [f"cannot be read: {why}" for why in sample.faults.values()]
+    return no_column(fields) if fields else next(iter(faults), "no record was seen in them")
 
 
 def _kind(found: Sniffed) -> str:
@@ -198,4 +227,4 @@ def _left_out(group: Group, why: str) -> FilesLeftOut:
 
 def _nothing_readable(uri: str, left_out: Sequence[FilesLeftOut]) -> str:
     shown = "; ".join(f"{one.example}: {one.why}" for one in left_out[:3])
-    return f"{uri}: no file has a format that Blizzard reads ({shown})"
+    return f"{uri}: no file has a format that Blizzard reads, or a record that it can tell ({shown})"

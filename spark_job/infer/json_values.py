@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -12,6 +12,7 @@ from spark_job.formats.reading import BOM
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
 _BIG_NUMBER = re.compile(rb"[0-9]{19}")
+_BEGIN = re.compile(rb'[{\[][{\[\s]*(?:"|\Z|-?[0-9]|true|false|null)')
 _CLOSING = {ord("{"): b"}", ord("["): b"]"}
 
 
@@ -34,16 +35,19 @@ def parsed(text: bytes) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """`broken`: how many pieces between the values are not JSON."""
+    """`broken`: how many pieces between the values are not JSON. `is_cut`: whether another value, which is not among
+    them, is cut off. `cut`: this one, with those elements of its outermost array that are whole; None: it has none."""
 
     values: Sequence[Any]
     broken: int
+    is_cut: bool = False
+    cut: Any = None
 
 
 def line_values(data: bytes, *, is_whole: bool) -> Values:
     """One value a line. Without its end, the last line does not count."""
     lines = data.removeprefix(BOM).split(b"\n")
-    if not is_whole and len(lines) > 1:
+    if not is_whole:
         lines.pop()
     found, broken = list[Any](), 0
     for line in lines:
@@ -56,33 +60,77 @@ def line_values(data: bytes, *, is_whole: bool) -> Values:
 
 
 def document_values(data: bytes, *, is_whole: bool) -> Values:
-    """The outermost values. One that is cut off counts with what it holds up to there."""
+    """The outermost values."""
     data = data.removeprefix(BOM)
-    found, broken = list[Any](), 0
-    for text in _outermost(data, is_whole=is_whole):
+    found, broken, cut, is_cut = list[Any](), 0, None, False
+    for text, is_part in _outermost(data, is_whole=is_whole):
         try:
-            found.append(parsed(text))
+            if is_part:
+                is_cut = not text or _BEGIN.match(text) is not None
+                cut = parsed(text) if text else None
+            else:
+                found.append(parsed(text))
         except NotJson:
             broken += 1
-    return Values(found, broken)
+            is_cut = False
+    return Values(found, broken, is_cut, cut)
 
 
-def _outermost(data: bytes, *, is_whole: bool) -> Iterator[bytes]:
-    stack, start, cut = list[int](), 0, (0, b"")
+def _outermost(data: bytes, *, is_whole: bool) -> Iterator[tuple[bytes, bool]]:
+    """Each with whether it is a part, of the last one: up to the last whole element of its outermost array, or else the
+    last comma; empty if it looks like JSON but has neither."""
+    open_ones, start = _Open(), 0
     for match in _TOKEN.finditer(data):
         token = data[match.start()]
         if token in b"{[":
-            if not stack:
-                start = match.start()
-            stack.append(token)
-        elif token in b"}]" and stack:
-            stack.pop()
-            if not stack:
-                yield data[start : match.end()]
-        elif token == ord(",") and stack:
-            cut = match.start(), b"".join(_CLOSING[mark] for mark in reversed(stack))
-    if stack and not is_whole and cut[0] > start:
-        yield data[start : cut[0]] + cut[1]
+            start = start if open_ones.stack else match.start()
+            open_ones.begin(token)
+        elif token in b"}]" and open_ones.stack:
+            open_ones.end(match.end())
+            if not open_ones.stack:
+                yield data[start : match.end()], False
+        elif token == ord(",") and open_ones.stack:
+            open_ones.divide(match.start())
+    if open_ones.stack and not is_whole:
+        end, closing = open_ones.part()
+        if end > start:
+            yield data[start:end] + closing, True
+        elif _BEGIN.match(data, start):
+            yield b"", True
+
+
+@dataclass(slots=True)
+class _Open:
+    """The arrays and objects that have begun. `array`: how deep the outermost array is; 0: there is none. `elements`,
+    `comma`: where its last whole element and the last member of anything end, with what closes the rest there."""
+
+    stack: list[int] = field(default_factory=list)
+    array: int = 0
+    elements: tuple[int, bytes] = (0, b"")
+    comma: tuple[int, bytes] = (0, b"")
+
+    def begin(self, token: int) -> None:
+        self.stack.append(token)
+        if token == ord("[") and not self.array:
+            self.array, self.elements = len(self.stack), (0, b"")
+
+    def end(self, at: int) -> None:
+        self.stack.pop()
+        if len(self.stack) < self.array:
+            self.array = 0
+        elif len(self.stack) == self.array:
+            self.elements = at, self._closing()
+
+    def divide(self, at: int) -> None:
+        self.comma = at, self._closing()
+        if len(self.stack) == self.array:
+            self.elements = self.comma
+
+    def part(self) -> tuple[int, bytes]:
+        return self.elements if self.array else self.comma
+
+    def _closing(self) -> bytes:
+        return b"".join(_CLOSING[mark] for mark in reversed(self.stack))
 
 
 def records_path(value: Any) -> tuple[str, ...] | None:

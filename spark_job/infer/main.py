@@ -1,5 +1,6 @@
 """The process that looks at files for `blizzard init`: JSON lines say how far it is, and the last one what it found."""
 
+import csv
 import json
 import sys
 import time
@@ -8,15 +9,18 @@ from typing import Any
 
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, BucketMissing
+from blizzard.infer.budget import Budget
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.protocol import Limits
 from spark_job.infer.describe import Place
-from spark_job.infer.inspect import Budget, CannotTell, Inspection
+from spark_job.infer.inspect import CannotTell, Inspection
 
 
 def main(request: str) -> None:
     """`request`: JSON with `uri`, which ends in `/`, `table_uri`, `sample_files` and `sample_bytes`."""
     wanted: Mapping[str, Any] = json.loads(request)
+    csv.field_size_limit(Limits().max_record_bytes)
     try:
         store = open_store(wanted["uri"], S3Settings.from_environment(variables()))
         budget = Budget(wanted["sample_files"], wanted["sample_bytes"])

@@ -10,13 +10,17 @@ from blizzard.errors import NotFound
 from blizzard.infer.observed import Observed
 from blizzard.infer.text import TextForms, text_type
 from blizzard.storage.base import ObjectInfo, ObjectStore
+from spark_job.formats.header import repeated
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.read_rules import ReadRules
 from spark_job.infer.csv_sample import csv_parts
 from spark_job.infer.heads import Head, read_heads, unreadable
 from spark_job.infer.json_values import document_values, line_values, records_at
+from spark_job.infer.longer_heads import LongerHeads, lacks_records, longest
 from spark_job.infer.typed_sample import TypedPart, avro_part, orc_part, parquet_part
 from spark_job.infer.xml_sample import observe_xml
+
+_BY_POSITION = "name its columns by position in `csv: header`, with `skip_rows: 1`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +35,29 @@ class Reading:
 @dataclass(slots=True)
 class Sample:
     """`files`: how many were looked into. `faults`: why others could not be read, by path. `without`: fields that no
-    column can be for, with their types."""
+    column can be for, with their types. `cut_bytes`: how much was read of a file without the end of a record, if no
+    record was seen for this reason."""
 
     observed: Observed = field(default_factory=Observed)
     files: int = 0
     faults: dict[str, str] = field(default_factory=dict)
     without: dict[str, str] = field(default_factory=dict)
+    cut_bytes: int = 0
 
     def join(self, other: "Sample") -> None:
         self.observed.join(other.observed)
         self.files += other.files
         self.faults |= other.faults
         self.without |= other.without
+        self.cut_bytes = max(self.cut_bytes, other.cut_bytes)
 
 
 def observe_files(store: ObjectStore, files: Sequence[ObjectInfo], reading: Reading, max_bytes: int) -> Sample:
-    """`max_bytes`: decompressed, of all files together. Raises what storage raises."""
+    """`max_bytes`: decompressed, of all files together; up to `MORE_BYTES` more if no record ends within them. Raises
+    what storage raises."""
     rules = ReadRules.of(reading.format, reading.options)
     sample, heads = Sample(), dict[int | None, list[Head]]()
-    each = max(1, max_bytes // max(1, len(files)))
+    longer, each = LongerHeads(store), max(1, max_bytes // max(1, len(files)))
     for info in files:
         at = None if rules is None else rules.index(info.key)
         if rules is not None and at is None:
@@ -63,8 +71,23 @@ def observe_files(store: ObjectStore, files: Sequence[ObjectInfo], reading: Read
             continue
     for at, some in heads.items():
         rule = reading if rules is None or at is None else rules.rules[at]
-        sample.join(observe_heads(store, some, Reading(rule.format, rule.options, rule.compression)))
+        sample.join(_observe_longer(store, some, Reading(rule.format, rule.options, rule.compression), longer))
     return sample
+
+
+def _observe_longer(store: ObjectStore, heads: Sequence[Head], reading: Reading, longer: LongerHeads) -> Sample:
+    """With more of a few files if the heads hold no record."""
+    found = observe_heads(store, heads, reading)
+    if found.faults or not lacks_records(found.observed, heads, reading.format):
+        return found
+    read = longest(heads)
+    for more in longer.of(heads):
+        again = observe_heads(store, more, reading)
+        if again.observed.records:
+            return again
+        read = max(read, longest(more))
+    found.cut_bytes = read
+    return found
 
 
 def observe_heads(store: ObjectStore, heads: Sequence[Head], reading: Reading) -> Sample:
@@ -97,7 +120,8 @@ def _json(heads: Sequence[Head], reading: Reading) -> Sample:
         read = line_values if reading.format == "ndjson" else document_values
         found = read(head.data, is_whole=head.is_whole)
         sample.observed.broken += found.broken
-        for value in found.values:
+        of_cut = found.cut if names or isinstance(found.cut, list) else []
+        for value in [*found.values, *([of_cut] if reading.format == "json" else [])]:
             of_file = records_at(value, names) if names else value if isinstance(value, list) else [value]
             for record in of_file if reading.format == "json" else [value]:
                 if isinstance(record, dict):
@@ -108,10 +132,15 @@ def _json(heads: Sequence[Head], reading: Reading) -> Sample:
 
 
 def _csv(heads: Sequence[Head], options: Mapping[str, Any]) -> Sample:
+    """A file whose header has a name twice is not read."""
     sample, kind_of = Sample(files=_files(heads)), partial(text_type, forms=forms(options))
-    for part in csv_parts(heads, options):
-        sample.observed.add_text_columns(part.columns, part.count, kind_of)
-        sample.observed.broken += part.broken
+    for head in heads:
+        for part in csv_parts([head], options):
+            if options["header"] is True and (why := repeated(part.names)) is not None:
+                sample.faults[head.info.key] = f"{why}; {_BY_POSITION}"
+                continue
+            sample.observed.add_text_columns(part.columns, part.count, kind_of)
+            sample.observed.broken += part.broken
     return sample
 
 

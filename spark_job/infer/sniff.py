@@ -33,12 +33,13 @@ _MAX_BROKEN = 0.2
 @dataclass(frozen=True, slots=True)
 class Sniffed:
     """`format`: one that Blizzard reads; None: it is `what`. `options`: those that the content shows. `dialect`: of
-    CSV."""
+    CSV. `is_cut`: whether more of the file must be read to know."""
 
     format: str | None
     what: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
     dialect: Dialect | None = None
+    is_cut: bool = False
 
 
 def sniff(head: Head) -> Sniffed:
@@ -69,6 +70,8 @@ def _text(head: Head, text: str, encoding: str) -> Sniffed:
         return found
     if begin == "<" and (tag := row_tag_of(head.data)) is not None:
         return Sniffed("xml", options={"row_tag": tag})
+    if not head.is_whole and "\n" not in text:
+        return _cut(head)
     if (dialect := dialect_of(text, sure=_is_csv_by_name(head))) is not None:
         return Sniffed("csv", options={"encoding": encoding}, dialect=dialect)
     if encoding == "utf-8":
@@ -86,10 +89,25 @@ def _json(head: Head) -> Sniffed | None:
     others = len(lines.values) - len(objects) + lines.broken
     if len(objects) > 1 and others <= _MAX_BROKEN * len(objects):
         return Sniffed("ndjson")
-    documents = document_values(head.data, is_whole=head.is_whole).values
-    if len(documents) == 1 and (path := records_path(documents[0])) is not None:
+    documents = document_values(head.data, is_whole=head.is_whole)
+    known = [*documents.values, *([] if documents.cut is None else [documents.cut])]
+    if len(known) == 1 and (path := records_path(known[0])) is not None:
         return Sniffed("json", options={"records": ".".join(path)})
     if len(objects) == 1 and not others:
         return Sniffed("ndjson")
-    records = [one for value in documents for one in (value if isinstance(value, list) else [value])]
-    return Sniffed("json") if records and all(isinstance(one, dict) for one in records) else None
+    of_cut = documents.cut if isinstance(documents.cut, list) else []
+    records = [one for value in documents.values for one in (value if isinstance(value, list) else [value])] + of_cut
+    if records:
+        return Sniffed("json") if all(isinstance(one, dict) for one in records) else None
+    return _cut(head) if documents.is_cut and not documents.broken else None
+
+
+def _cut(head: Head) -> Sniffed:
+    return Sniffed(None, no_record(len(head.data)), is_cut=True)
+
+
+def no_record(read_bytes: int) -> str:
+    return (
+        f"no record ends within the first {read_bytes:,} bytes, which are all that was read of a file; raise "
+        "--sample-bytes, or write the configuration by hand"
+    )

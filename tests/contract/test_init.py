@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 
@@ -62,10 +64,77 @@ def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: 
     LANDINGS["mixed_junk"](tmp_path / "landing")
     assert init() == 0
     shown = capfd.readouterr()
-    assert shown.err.startswith(f"looking at landing: at most {MAX_REQUESTS} LIST requests, and about 60 files")
+    assert shown.err.startswith(
+        f"looking at landing: at most {MAX_REQUESTS} LIST requests, and 90 files, of which at most 5,898,240 bytes"
+    )
     assert "t:landing: 2 files of ndjson and csv in file://" in shown.out
     assert "not read: 1 files, such as logo.png: an image" in shown.out
     assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
+
+
+def test_a_header_with_a_name_twice_is_no_record(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id,name,name\n1,Ana,Bern\n2,Bob,Ulm\n")
+    assert init() == 0
+    assert "by position, because a table cannot have the name 'name' twice" in capfd.readouterr().out
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    rows = DeltaTable("lake/t").to_pyarrow_table().select(["id", "name", "name_3"]).to_pylist()
+    assert sorted(map(list, map(dict.values, rows))) == [[1, "Ana", "Bern"], [2, "Bob", "Ulm"]]
+
+
+def test_a_country_whose_code_is_a_word_for_null_is_kept(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.csv").write_text("id,country,n\n1,NA,5\n2,DE,NA\n3,FR,7\n")
+    assert init() == 0
+    said = "'NA' is a text in country, so it is not read as null, and n stays STRING"
+    assert said in capfd.readouterr().out
+    assert f"# {said}" in (tmp_path / "pipelines.yaml").read_text()
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    rows = DeltaTable("lake/t").to_pyarrow_table()
+    assert {*rows.column("country").to_pylist()} == {"NA", "DE", "FR"}
+    assert {*rows.column("n").to_pylist()} == {"5", "NA", "7"}
+
+
+@pytest.mark.parametrize("suffix", ["ndjson", "csv"])
+def test_records_longer_than_the_bytes_that_are_read_first_are_whole(tmp_path: Path, suffix: str, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    for at in range(70):
+        data = json.dumps({"id": at, "text": "x" * 200_000, "last": 1.5}) + "\n"
+        data = data if suffix == "ndjson" else f"id,text,last\n{at},{'x' * 200_000},1.5\n"
+        (tmp_path / "landing" / f"{at}.{suffix}").write_text(data)
+    assert init() == 0, capfd.readouterr()
+    text = (tmp_path / "pipelines.yaml").read_text()
+    assert f"format: {suffix}\n" in text
+    assert "last DOUBLE" in text
+    assert "# records are long: only 3 files were looked into" in text
+
+
+def test_a_parquet_column_of_which_no_field_can_be_stored_is_left_out(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    rows = pa.table({"id": [1, 2], "items": [[{"c d": 1}], []], "one": [{"e f": 1}, None]})
+    pq.write_table(rows, tmp_path / "landing" / "a.parquet")
+    assert init() == 0, capfd.readouterr()
+    assert (
+        "no column for items: column `items` has a struct of which no field can be a column" in capfd.readouterr().out
+    )
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    assert sorted(DeltaTable("lake/t").to_pyarrow_table().column("id").to_pylist()) == [1, 2]
+    assert not [*Path("lake").glob("**/dead_letters/*")]
+
+
+def test_what_may_be_read_follows_the_options(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    for at in range(20):
+        (tmp_path / "landing" / f"{at}.ndjson").write_text('{"id": 1}\n' * 20_000)
+    looked_at = list[tuple[int, int]]()
+    for options in (("--sample-files", "4"), ("--sample-files", "400", "--sample-bytes", "30000000")):
+        assert init("landing", "--json", "--out", "-", *options) == 0
+        shown = capfd.readouterr()
+        assert f"{max(90, int(options[1]))} files, of which at most" in shown.err
+        (source,) = Findings.of_json(json.loads(shown.out)).pipelines[0].sources
+        looked_at.append((source.looked_at, source.records))
+    assert "at most 30,000,000 bytes are read" in shown.err
+    assert looked_at == [(4, 400_000 // 20 * 4), (20, 400_000)]
 
 
 def test_the_configuration_holds_no_value_of_the_data(tmp_path: Path) -> None:
@@ -145,6 +214,13 @@ def test_the_configuration_goes_to_standard_output(tmp_path: Path, capfd: Out) -
     assert not Path("pipelines.yaml").exists()
 
 
+def _own_names(folder: Path) -> str:
+    """A configuration as the sentence says."""
+    source = f'{{uri: {folder}/landing, schema: "my_name BIGINT", fields: {{my_name: "a b"}}}}'
+    (folder / "own.yaml").write_text(f"pipelines: {{t: {{table_uri: {folder}/lake/t, sources: {{s: {source}}}}}}}")
+    return "own.yaml"
+
+
 class TestWhereItCannotTell:
     def refused(self, capfd: Out, uri: str = "landing", *options: str) -> str:
         assert init(uri, *options) == 2
@@ -163,9 +239,27 @@ class TestWhereItCannotTell:
         (tmp_path / "landing" / "a.zip").write_bytes(b"PK\x03\x04rest")
         (tmp_path / "landing" / "b.gz").write_bytes(b"\x1f\x8bbroken")
         said = self.refused(capfd)
-        assert "no file has a format that Blizzard reads" in said
+        assert "no file has a format that Blizzard reads, or a record that it can tell" in said
         assert "a.zip: does not decompress: not a valid zip" in said
         assert "b.gz: does not decompress" in said
+
+    def test_no_field_has_a_name_that_a_column_can_have(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir()
+        (tmp_path / "landing" / "a.ndjson").write_text('{"a b":1,"c d":2}\n')
+        said = self.refused(capfd)
+        assert "none of the 2 fields of the records can be a column (column `a b` has ' ' in its name" in said
+        assert "write a `schema` with names of your own, and `fields` with the name in the files" in said
+        assert not (tmp_path / "pipelines.yaml").exists()
+        assert main(["run", "--once", "--engine", "local", _own_names(tmp_path)]) == 0
+        assert DeltaTable("lake/t").to_pyarrow_table().column("my_name").to_pylist() == [1]
+
+    def test_no_record_ends_within_what_is_read(self, tmp_path: Path, capfd: Out) -> None:
+        (tmp_path / "landing").mkdir()
+        for name in "abc":
+            (tmp_path / "landing" / f"{name}.csv").write_text("id,text\n1," + "x" * (7 << 20))
+        said = self.refused(capfd)
+        assert "a.csv: no record ends within the first 5" in said
+        assert "raise --sample-bytes, or write the configuration by hand" in said
 
     def test_it_is_a_table(self, tmp_path: Path, capfd: Out) -> None:
         log = tmp_path / "landing" / "_delta_log"

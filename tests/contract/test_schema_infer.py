@@ -78,6 +78,44 @@ def test_without_a_record_the_source_fails_with_a_sentence_and_goes_on_with_the_
     assert [event["path"] for event in lake.named("file_dead_lettered")] == ["a.ndjson.gz"]
 
 
+def test_a_header_with_a_name_twice_is_refused_before_a_table_is_made(lake: Lake) -> None:
+    lake.land_bytes("a.csv", b"id,name,name\n1,Ana,Bern\n")
+    with pytest.raises(PermanentError, match="it has the column 'name' twice; name its columns by position"):
+        lake.run("format: csv, schema: infer")
+    assert not lake.table.joinpath("_delta_log").exists()
+    lake.run("format: csv, schema: infer, csv: {header: [id, name, city], skip_rows: 1}")
+    assert lake.rows("city") == ["Bern"]
+
+
+def test_records_without_a_name_that_a_column_can_have_are_refused(lake: Lake) -> None:
+    lake.land("a.ndjson", {"a b": 1, "c d": 2})
+    with pytest.raises(PermanentError, match=r"none of the 2 fields of the records can be a column \(column `a b` has"):
+        lake.run()
+    assert not lake.table.joinpath("_delta_log").exists()
+    lake.run('schema: "x BIGINT", fields: {x: "a b"}')
+    assert lake.rows("x") == [1]
+
+
+def test_records_longer_than_the_bytes_that_are_read_first_are_whole(lake: Lake) -> None:
+    for at in range(70):
+        lake.land(f"{at}.ndjson", {"id": at, "text": "x" * 200_000, "last": 1.5})
+    lake.run()
+    assert list(lake.columns()) == ["id", "text", "last"]
+    assert len(lake.rows()) == 70
+
+
+@pytest.mark.parametrize("suffix", ["ndjson", "csv"])
+def test_without_a_record_that_ends_within_what_is_read_no_table_is_made(lake: Lake, suffix: str) -> None:
+    for name in "abc":
+        begin = '{"id": 1, "text": "' if suffix == "ndjson" else "id,text\n1,"
+        lake.land_bytes(f"{name}.{suffix}", begin.encode() + b"x" * (7 << 20))
+    with pytest.raises(
+        PermanentError, match=r"no record of its first batch ends within the first [45],.* bytes of a file"
+    ):
+        lake.run(f"format: {suffix}, schema: infer")
+    assert not lake.table.joinpath("_delta_log").exists()
+
+
 @pytest.mark.parametrize("when", ["schema_inferred", "batch_read"])
 def test_a_job_that_lost_the_race_takes_the_columns_of_the_winner(lake: Lake, when: str) -> None:
     """Both infer, from other files. The loser must neither add its columns nor a row."""

@@ -157,9 +157,24 @@ def test_any_document_that_is_cut_off_gives_its_first_values(values: list[Any]) 
 
 def test_a_wrapper_that_is_cut_off_still_shows_its_records() -> None:
     text = json.dumps({"Records": [{"id": number, "name": "x" * 20} for number in range(50)]}).encode()
-    (part,) = document_values(text[:500], is_whole=False).values
-    assert records_path(part) == ("Records",)
-    assert part["Records"][0] == {"id": 0, "name": "x" * 20}
+    found = document_values(text[:500], is_whole=False)
+    assert (found.values, found.is_cut) == ([], True)
+    assert records_path(found.cut) == ("Records",)
+    assert found.cut["Records"] == json.loads(text)["Records"][: len(found.cut["Records"])]
+    assert len(found.cut["Records"]) == 11
+
+
+@pytest.mark.parametrize(
+    "text", [b'{"a": 1, "b": "x', b'{"a": 1, "b": [1, 2, {"c": 3', b'{"a', b'{"items": [{"a": 1, "b']
+)
+def test_a_record_that_is_cut_off_is_none(text: bytes) -> None:
+    cut = Head(memory_store().put("f", text), "f", text, is_whole=False, compression="none")
+    assert line_values(text, is_whole=False).values == []
+    found = sniff(cut)
+    assert (found.format, found.is_cut) == (None, True)
+    for name in ("ndjson", "json"):
+        sample = observe_heads(memory_store(), [cut], Reading(name, options_for(name)))
+        assert (sample.observed.records, sample.observed.broken) == (0, 0)
 
 
 def test_the_last_line_counts_only_if_the_file_ends_there() -> None:
@@ -183,6 +198,10 @@ def test_numbers_keep_their_digits() -> None:
         ("id\tname\n1\ta,b\n2\tc,d\n", ("\t", ("id", "name"), 0)),
         ("a|b\n1|2\n3|4\n", ("|", ("a", "b"), 0)),
         ("1,2,x\n3,4,y\n", (",", None, 0)),
+        ("id,name,name\n1,a,b\n2,c,d\n", (",", ("id", "name", "name"), 0)),
+        ("id,id,id\n1,2,3\n4,5,6\n", (",", ("id", "id", "id"), 0)),
+        ("x,x,1\ny,x,2\nx,y,3\n", (",", None, 0)),
+        ("x,x,\ny,x,2\nx,y,3\n", (",", None, 0)),
         ("Report of November\n\nid,name\n1,a\n2,b\n", (",", ("id", "name"), 2)),
         ('id,"say ""hi"", twice"\n1,"a\nb"\n2,c\n', (",", ("id", 'say "hi", twice'), 0)),
         ("name,city\nAna,Rome\nBob,Oslo\n", None),
@@ -206,13 +225,29 @@ def test_the_forms_of_values_are_those_of_most_columns() -> None:
             "at": ["21.11.2026 10:30"],
             "price": ["1,5", "-2,25", "NA"],
             "unclear": ["01/02/2026"],
-            "text": ["NA", "x"],
+            "text": ["x"],
         },
         ";",
     )
     assert found.text == TextForms(",", "%d.%m.%Y", "%d.%m.%Y %H:%M")
-    assert found.null_words == ("NA",)
+    assert found.nulls.words == ("NA",)
     assert found.unclear == ("unclear",)
+
+
+@pytest.mark.parametrize("text", [["x", "NA"], ["NA"], [*map("x{}".format, range(1000)), "NA"]])
+def test_a_word_that_a_column_of_texts_holds_is_not_null(text: list[str]) -> None:
+    found = forms_of({"n": ["1", "NA", "NULL"], "country": text}, ",").nulls
+    assert found.words == ("NULL",)
+    assert [note.partition(";")[0] for note in found.notes] == [
+        "'NULL' is read as null, in every column, because n holds it beside values of another type",
+        "'NA' is a text in country, so it is not read as null, and n stays STRING",
+    ]
+
+
+def test_a_dash_is_null_also_beside_texts_and_a_note_names_them() -> None:
+    found = forms_of({"n": ["1", "-"], "text": ["x", "-"]}, ",").nulls
+    assert found.words == ("-",)
+    assert "and so does text; take it out" in found.notes[0]
 
 
 def test_iso_dates_win_over_another_form_of_as_many_columns() -> None:
@@ -240,6 +275,22 @@ def test_names_that_no_table_can_have_are_replaced_by_position() -> None:
     assert options == {"header": ["Order_ID", "order_id_2", "c3"], "skip_rows": 1}
     assert ddl == "Order_ID BIGINT, order_id_2 BIGINT, c3 STRING"
     assert "by position" in notes[0]
+
+
+def test_a_name_that_occurs_twice_gets_another_by_position() -> None:
+    options, ddl, notes = csv_sample(b"id,name,name\n1,Ana,Bern\n2,Bob,Ulm\n")
+    assert options == {"header": ["id", "name", "name_3"], "skip_rows": 1}
+    assert ddl == "id BIGINT, name STRING, name_3 STRING"
+    assert "by position, because a table cannot have the name 'name' twice" in notes[0]
+
+
+def test_a_file_that_has_a_name_twice_does_not_hide_the_others() -> None:
+    store = memory_store()
+    files = [store.put("a.csv", b"id,n,n\n1,2,3\n"), store.put("b.csv", b"id,n\n1,2\n")]
+    sample = observe_files(store, files, Reading("csv", options_for("csv")), 1 << 20)
+    assert (observed(sample), sample.observed.records) == ("id BIGINT, n BIGINT", 1)
+    assert "it has the column 'n' twice" in sample.faults["a.csv"]
+    assert not observe_files(store, files, Reading("csv", options_for("csv", header=["a", "b", "c"])), 1 << 20).faults
 
 
 def test_names_are_left_out_if_headers_differ() -> None:

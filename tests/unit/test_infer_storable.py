@@ -41,6 +41,13 @@ def test_a_struct_of_which_no_name_can_be_stored_is_text() -> None:
     assert ddl_of(storable(inferred({"a": {"x y": 1}})).schema.columns, with_not_null=False) == "a STRING"
 
 
+def test_of_typed_files_what_has_a_struct_without_a_column_is_left_out() -> None:
+    found = storable(inferred({"id": 1, "list": [{"c d": 1}], "in": {"x": {"y z": 1}, "n": 2}}), is_typed=True)
+    assert ddl_of(found.schema.columns, with_not_null=False) == "id BIGINT, in STRUCT<n: BIGINT>"
+    assert [one.path for one in found.left_out] == ["list[].c d", "list", "in.x.y z", "in.x"]
+    assert found.left_out[1].why == "column `list` has a struct of which no field can be a column"
+
+
 @given(structs(types))
 def test_delta_can_store_what_is_storable(found: Struct) -> None:
     schema = storable(found).schema
