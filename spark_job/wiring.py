@@ -315,6 +315,7 @@ def _evolution(pipeline: Pipeline, source: Source) -> EvolutionRules:
         others_widen=others_widen,
         max_new_columns=source.max_new_columns,
         configured=configured,
+        derive=tuple(dict.fromkeys(pair for one in sources for pair in one.derive.items())),
         formats=source.formats,
     )
 

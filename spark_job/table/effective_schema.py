@@ -34,6 +34,8 @@ class EvolutionRules:
     """How many columns the table may have that no source has in its configuration. Fields of a column count, too."""
     configured: frozenset[str] = frozenset()
     """The columns and fields of all sources of the table, as `field_paths` names them."""
+    derive: tuple[tuple[str, str], ...] = ()
+    """Derived columns of all sources of the table, with their expressions."""
     formats: tuple[str, ...] = ()
     """Of the source's files."""
 
