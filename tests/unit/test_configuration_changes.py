@@ -1,6 +1,7 @@
 """A configuration that changes between two runs: each change has an answer, and none loses or doubles a row."""
 
 import json
+import re
 import shutil
 from datetime import date
 from typing import Any
@@ -12,7 +13,7 @@ from blizzard.errors import BlizzardError, PermanentError, RecoveryError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import run
-from tests.unit.table_lake import lake, newest, reasons, set_properties
+from tests.unit.table_lake import change_metadata, lake, newest, reasons, set_properties
 
 __all__ = ["lake"]
 
@@ -158,6 +159,33 @@ def test_a_decimal_to_which_delta_does_not_widen_is_refused_before_anything_is_r
     refused_before_reading(lake, "column n: expected decimal.5,0., found tinyint")
     lake.settings = {"schema": "id STRING, n DECIMAL(10,0)"}
     refused_before_reading(lake, r"widening column n from tinyint to decimal\(10,0\)", NeedsSpark)
+
+
+@pytest.mark.parametrize("by", ["constraint", "generated column"])
+def test_a_wider_type_of_a_column_that_the_table_names_is_refused_with_the_ways_out(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    """Delta itself would refuse it, when the run has begun."""
+    if by == "constraint":
+        begin(lake, constraints={"positive": "n > 0"})
+        label = "constraint positive (n > 0)"
+    else:
+        begin(lake, "id STRING, n INT, m STRING")
+        change_metadata(
+            lake,
+            protocol={"minReaderVersion": 1, "minWriterVersion": 4},
+            m={"metadata": {"delta.generationExpression": "cast(n AS STRING)"}},
+        )
+        label = "column m, which the table generates as cast(n AS STRING),"
+    before, versions = lake.settings, lake.versions()
+    lake.settings = {"schema": before["schema"].replace("n INT", "n BIGINT")}
+    code, table = told(lake, capsys)
+    sentence = f"column n: expected bigint, found int, and Delta does not widen it, since {label} names it"
+    assert (code, table["refused"], table["changes"]) == (1, [sentence], [])
+    refused_before_reading(lake, f"{re.escape(sentence)}.*as a column of another name.*another `table_uri`")
+    assert lake.versions() == versions
+    lake.settings = {"schema": "id STRING, n INT"}
+    continues(lake, "a", "b")
 
 
 def test_not_null_that_is_added_holds_for_new_records_alone(lake: EngineLake) -> None:
