@@ -4,9 +4,8 @@
 import argparse
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -15,11 +14,13 @@ from pyspark.sql.types import StructField
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import BlizzardError, ConfigError, PermanentError
+from blizzard.errors import BlizzardError, ConfigError, PermanentError, RecoveryError
+from blizzard.log import silent
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.txns import txns_of
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.local.transaction import describe
 from spark_job.table.columns import SOURCE_COLUMN, added_fields, names_members, source_column
 from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
@@ -31,7 +32,7 @@ from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
-from spark_job.wiring import late_schema_of, table_source
+from spark_job.wiring import file_table, late_schema_of, source_parts, table_source
 
 EXIT_FITS, EXIT_REFUSED, EXIT_CONFIG = 0, 1, 2
 FIRST_BATCH = "its columns are those that the first batch shows, and `derive` and `constraints` are checked then"
@@ -100,20 +101,26 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
     if not (evolution.add or evolution.others_add):  # else files have brought columns
         found.notes += _left_out(changes)
     found.notes += [*_rules(description, columns, wanted), *_only_when_made(description, wanted)]
-    found.notes += _sources(pipeline, identity, open_store(pipeline.table_uri, s3, may_be_missing=True))
+    txns = {txn.app_id for txn in txns_of(open_store(pipeline.table_uri, s3, may_be_missing=True))}
+    if identity.app_id not in txns:
+        _begin(found, pipeline, source, s3, schema)
+        found.notes += _former_sources(pipeline, txns)
     return found
 
 
 def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
-    options: Mapping[str, str] = {}
-    if uri.startswith("s3"):
-        from blizzard.table.storage_options import storage_options
-
-        options = storage_options(s3)
     try:
-        return DeltaTable(uri, storage_options=dict(options), without_files=True)
+        return DeltaTable(uri, storage_options=dict(_options(uri, s3)), without_files=True)
     except TableNotFoundError:
         return None
+
+
+def _options(uri: str, s3: S3Settings) -> Mapping[str, str]:
+    if not uri.startswith("s3"):
+        return {}
+    from blizzard.table.storage_options import storage_options
+
+    return storage_options(s3)
 
 
 def _columns(wanted: TableSource, table: TableDescription) -> list[StructField]:
@@ -178,19 +185,32 @@ def _only_when_made(table: TableDescription, wanted: TableSource) -> Iterator[st
         yield "cluster_by: the table is not clustered: that happens only when a table is made"
 
 
-def _sources(pipeline: Pipeline, identity: SourceIdentity, store: Any) -> Iterator[str]:
+def _begin(found: Comparison, pipeline: Pipeline, source: Source, s3: S3Settings, schema: str) -> None:
+    """Of a source of which the table has no Txn: what its first run would ask. Messages tell no former name."""
+    if source.kafka is None:
+        engine = LocalEngine(s3, lambda: _options(pipeline.table_uri, s3), silent, cores=1)
+        try:
+            has_rows = file_table(source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema).holds_rows()
+        except RecoveryError as error:
+            found.refused.append(str(error))
+            return
+        except BlizzardError as error:
+            found.notes.append(f"whether the source was renamed, so that the run is refused, cannot be told: {error}")
+            return
+        finally:
+            engine.close()
+        if has_rows:
+            found.notes.append("the table has rows of this source, but no Txn that tells which files they are from")
+            return
+    found.notes.append("the table has no rows of this source yet: it begins with all that it has")
+
+
+def _former_sources(pipeline: Pipeline, txns: Collection[str]) -> Iterator[str]:
     known = {f"{_APP_PREFIX}{pipeline.name}:{name}" for name in pipeline.sources}
-    found = {txn.app_id for txn in txns_of(store)}
-    if identity.app_id in found:
-        return
-    yield "the table has no rows of this source yet: it begins with all its files"
-    for app_id in sorted(found - known):
+    for app_id in sorted({*txns} - known):
         if app_id.startswith(f"{_APP_PREFIX}{pipeline.name}:"):
             other = app_id.removeprefix(_APP_PREFIX)
-            yield (
-                f"source {other} wrote to the table and is not in the configuration. If this is its new name, the run "
-                "is refused, since it would double the rows: give it the former name back"
-            )
+            yield f"source {other} wrote to the table and is not in the configuration"
 
 
 if __name__ == "__main__":

@@ -190,7 +190,7 @@ def table_and_readers(
     """A reader for each way to read files."""
     if parts.source.infers_schema:
         return _late_schema(parts, settings)
-    table = _file_table(parts, parts.source.record_ddl)
+    table = file_table(parts, parts.source.record_ddl)
     return table, [batch_reader(parts, table, each) for each in settings]
 
 
@@ -211,7 +211,7 @@ def _late_schema(
         lambda schema: check_late_schema(parts.pipeline, source, schema, new=True),
         parts.log,
     )
-    make, columns = partial(_file_table, parts), partial(_table_columns, parts)
+    make, columns = partial(file_table, parts), partial(_table_columns, parts)
     late: LateSchema[BatchRows] = LateSchema(make, columns, names_columns=_names_columns(parts.pipeline, source))
     readers = [partial(batch_reader, parts, settings=each) for each in settings]
     return late, [LateReader(late, first_batch.schema, reader) for reader in readers]
@@ -276,7 +276,7 @@ def table_source(
     )
 
 
-def _file_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
+def file_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
     return delta_table(parts, schema, new=new, has_file=_has_file(parts.files, parts.settings))
 
 
@@ -316,6 +316,7 @@ def _evolution(pipeline: Pipeline, source: Source) -> EvolutionRules:
         max_new_columns=source.max_new_columns,
         configured=configured,
         ignore_case=rules.ignores_case,
+        derive=tuple(dict.fromkeys(pair for one in sources for pair in one.derive.items())),
         formats=source.formats,
     )
 

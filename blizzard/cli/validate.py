@@ -19,6 +19,9 @@ from blizzard.config.problems import Problem, dotted
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError
 
+NEXT_RUN = "The next run, with its first new file or message:"
+"""A run that finds nothing new does not look at the columns."""
+
 
 def command(
     file: File,
@@ -57,7 +60,7 @@ def _table_lines(tables: Sequence[dict[str, Any]]) -> Iterator[str]:
     for table in tables:
         version = "does not exist yet" if table["version"] is None else f"is at version {table['version']}"
         nothing = [] if table["changes"] or table["refused"] else ["changes nothing"]
-        yield f"{table['source']}: table {table['table_uri']} {version}. The next run:"
+        yield f"{table['source']}: table {table['table_uri']} {version}. {NEXT_RUN}"
         yield from (f"  {line}" for line in (*table["changes"], *nothing))
         yield from (f"  is refused: {line}" for line in table["refused"])
         yield from (f"  ({line})" for line in table["notes"])

@@ -124,6 +124,11 @@ class AutoTable:
         is_local = self._spark is None
         return _FirstCommit(transaction, self._switch) if is_local and transaction.version < 0 else transaction
 
+    def check_changes(
+        self, added: Sequence[StructField], widened: Sequence[Widening], constraints: Mapping[str, str]
+    ) -> None:
+        self._ask(lambda table: table.check_changes(added, widened, constraints))
+
     def add_columns(self, columns: Sequence[StructField]) -> None:
         self._ask(lambda table: table.add_columns(columns))
 

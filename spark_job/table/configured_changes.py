@@ -8,6 +8,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.table.columns import FILLED_BY_DELTA, SOURCE_COLUMN, column_conflicts, missing_columns
 from spark_job.table.constraints import constraint_conflicts, missing_constraints
+from spark_job.table.dependents import dependents_of
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.widening import widens
 
@@ -60,12 +61,14 @@ def configured_changes(
         lacking = _lacking(before.dataType, field.dataType)
         if lacking is not None:
             further.append(StructField(before.name, lacking, before.nullable, before.metadata))
+    kept = _kept(table, widened)
     return ConfiguredChanges(
         added=[*missing_columns(table, columns), *further],
-        widened=widened,
+        widened=[one for one in widened if one.path not in kept],
         constraints=missing_constraints(table, constraints),
         left_out=[*_left_out(table, columns, others)],
         refused=[
+            *kept.values(),
             *column_conflicts(table, fitting, partition_by),
             *constraint_conflicts(table, constraints),
         ],
@@ -79,6 +82,19 @@ def _steps_to_fit(table: TableDescription, before: StructField, after: StructFie
     steps = [*_steps(before.dataType, after.dataType, (after.name,))]
     possible = [step for step in steps if step is not None]
     return None if len(possible) < len(steps) or (steps and after.name in table.partition_by) else possible
+
+
+def _kept(table: TableDescription, widened: Sequence[Widening]) -> dict[tuple[str, ...], str]:
+    """By path, those that Delta does not widen, since an expression of the table depends on their types, and why."""
+    kept, dependents = dict[tuple[str, ...], str](), [*dependents_of(table)]
+    for one in widened:
+        label = next((dependent.label for dependent in dependents if dependent.names(one.path)), None)
+        if label is not None:
+            kept[one.path] = (
+                f"column {'.'.join(one.path)}: expected {one.after.simpleString()}, found "
+                f"{one.before.simpleString()}, and Delta does not widen it, since {label} names it"
+            )
+    return kept
 
 
 def _left_out(table: TableDescription, columns: Sequence[StructField], others: Collection[str]) -> Iterator[str]:

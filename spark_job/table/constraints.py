@@ -1,8 +1,9 @@
 """CHECK constraints of a table, compared with those that a configuration wants."""
 
+import json
 from collections.abc import Iterator, Mapping
 
-from spark_job.table.file_layout import TableDescription
+from spark_job.table.file_layout import INVARIANTS, TableDescription
 
 CONSTRAINT_PROPERTY = "delta.constraints."
 
@@ -14,6 +15,15 @@ def constraints_of(table: TableDescription) -> dict[str, str]:
         for name, sql in table.properties.items()
         if name.lower().startswith(CONSTRAINT_PROPERTY)
     }
+
+
+def conditions_of(table: TableDescription) -> dict[str, str]:
+    """Its constraints, and the invariants of its columns."""
+    found = constraints_of(table)
+    for field in table.schema:
+        if INVARIANTS in field.metadata:
+            found[f"of column {field.name}"] = json.loads(field.metadata[INVARIANTS])["expression"]["expression"]
+    return found
 
 
 def missing_constraints(table: TableDescription, wanted: Mapping[str, str]) -> dict[str, str]:

@@ -37,6 +37,8 @@ class EvolutionRules:
     """The columns and fields of all sources of the table, as `field_paths` names them."""
     ignore_case: bool = False
     """Keys that differ from a column in case only fill it."""
+    derive: tuple[tuple[str, str], ...] = ()
+    """Derived columns of all sources of the table, with their expressions."""
     formats: tuple[str, ...] = ()
     """Of the source's files."""
 

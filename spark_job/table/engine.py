@@ -90,6 +90,13 @@ class TableEngine(Protocol):
         """`newest`: on the newest version; otherwise on the one that this process has seen last, without a request."""
         ...
 
+    def check_changes(
+        self, added: Sequence[StructField], widened: Sequence[Widening], constraints: Mapping[str, str]
+    ) -> None:
+        """Before any of them is made, as the methods below take them. Raises PermanentError if one of them cannot be
+        made, or if a row of the table violates a constraint; commits nothing."""
+        ...
+
     def add_columns(self, columns: Sequence[StructField]) -> None:
         """Add nullable columns, in a commit of their own. A struct column that the table has gets those of the struct's
         fields that it lacks."""

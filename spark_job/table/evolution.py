@@ -16,6 +16,7 @@ from blizzard.infer.types import merge
 from blizzard.state.schema_changes import FieldChange, SchemaChange
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.ports.table import FieldWish, SchemaProposal
+from spark_job.table.dependents import Dependent
 from spark_job.table.effective_schema import EvolutionRules, field_paths
 from spark_job.table.schema import type_of
 from spark_job.table.sql import type_text
@@ -48,6 +49,7 @@ class _Draft:
     schema: StructType
     rules: EvolutionRules
     partition_by: Sequence[str]
+    dependents: Sequence[Dependent]
     changes: list[FieldChange] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
@@ -87,10 +89,13 @@ class _Draft:
         if place.found is None or needed is None:
             return  # it has gone from the table, or nobody knows what it needs: the value is rescued
         wide = widened(place.found, needed)
+        dependent = next((one.label for one in self.dependents if one.names(place.parts[:1])), None)
         if place.parts[0] in self.partition_by:
             self.refused[wish.path] = "the table is partitioned by it"
         elif wide is None:
             self.refused[wish.path] = f"Delta does not widen {type_text(place.found)} for {type_text(needed)}"
+        elif dependent is not None:
+            self.refused[wish.path] = f"{dependent} names it, and depends on its type"
         else:
             self._change(place, wish, wide, place.found)
 
@@ -107,10 +112,13 @@ def propose(
     partition_by: Sequence[str],
     unknown: Sequence[FieldWish],
     misfits: Sequence[FieldWish],
+    dependents: Sequence[Dependent] = (),
 ) -> SchemaProposal:
     """`schema`: of the table, with all columns. `unknown`: fields that no column is for; `misfits`: columns with values
-    that do not fit. The order decides what comes first where not all of them can be added."""
-    draft = _Draft(schema, rules, partition_by)
+    that do not fit; `dependents`: of the table; a column that one of them names is not widened. The order decides what
+    comes first where not all of them can be added."""
+    derived = [Dependent(f"derived column {name} ({sql})", sql) for name, sql in rules.derive]
+    draft = _Draft(schema, rules, partition_by, [*dependents, *derived])
     wanted = _in_one_spelling(unknown) if rules.ignore_case else unknown
     for wish in wanted if rules.add else ():
         draft.add(wish)

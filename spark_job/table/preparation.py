@@ -18,7 +18,7 @@ from spark_job.table.columns import (
     source_column,
     with_stats_of,
 )
-from spark_job.table.configured_changes import configured_changes
+from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
 from spark_job.table.constraints import CONSTRAINT_PROPERTY
 from spark_job.table.derived_columns import derived_columns
 from spark_job.table.effective_schema import effective_columns
@@ -159,12 +159,20 @@ class TablePreparation:
         if self.members and not has_members and SOURCE_COLUMN.name in table.schema.names:
             added.append(StructField(SOURCE_COLUMN.name, StructType([MEMBER_FIELD])))
         self.members |= has_members
+        return self._make(table, added, changes)
+
+    def _make(self, table: TableDescription, added: Sequence[StructField], changes: ConfiguredChanges) -> bool:
+        """Whatever can be refused is, before the first commit. Constraints come last, since they may name new
+        columns."""
+        if not (added or changes.widened or changes.constraints):
+            return False
+        self._engine.check_changes(added, changes.widened, changes.constraints)
+        if changes.widened:
+            self._engine.widen_columns(changes.widened)
         if added:
             self._engine.add_columns(added)
         if properties := with_stats_of(table.properties, missing_columns(table, added)):
             self._engine.set_properties(properties)
-        if changes.widened:
-            self._engine.widen_columns(changes.widened)
         if changes.constraints:
             self._engine.add_constraints(changes.constraints)
-        return bool(added or changes.widened or changes.constraints)
+        return True

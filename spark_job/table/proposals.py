@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from blizzard.errors import RetryableError
 from blizzard.state.unknown_fields import UnknownFields
 from spark_job.ports.table import FieldWish, SchemaProposal
+from spark_job.table.dependents import dependents_of
 from spark_job.table.engine import TableEngine
 from spark_job.table.evolution import propose
 from spark_job.table.file_layout import TableDescription
@@ -50,7 +51,14 @@ class Proposals:
         self, table: TableDescription, unknown: Sequence[FieldWish], misfits: Sequence[FieldWish]
     ) -> SchemaProposal:
         def proposed(misfits: Sequence[FieldWish]) -> SchemaProposal:
-            return propose(table.schema, self._rules, partition_by=table.partition_by, unknown=unknown, misfits=misfits)
+            return propose(
+                table.schema,
+                self._rules,
+                partition_by=table.partition_by,
+                unknown=unknown,
+                misfits=misfits,
+                dependents=[*dependents_of(table)],
+            )
 
         proposal = proposed(misfits)
         widened = [one.path for one in proposal.change.widened] if proposal.change is not None else []

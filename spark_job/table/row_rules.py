@@ -1,7 +1,6 @@
 """The rules of a table's rows: what the table itself requires (CHECK constraints, NOT NULL, generated columns), and
 what the configuration adds to the rows (derived columns)."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,8 +14,8 @@ from spark_job.expressions.understood import understood
 from spark_job.formats.nullable_type import nullable_type
 from spark_job.formats.refusals import is_missing
 from spark_job.table.columns import FILLED_BY_DELTA
-from spark_job.table.constraints import constraints_of
-from spark_job.table.file_layout import GENERATED, INVARIANTS, TableDescription
+from spark_job.table.constraints import conditions_of
+from spark_job.table.file_layout import GENERATED, TableDescription
 from spark_job.table.sql import quoted
 
 _WRITER_FILLS = FILLED_BY_DELTA - {GENERATED}
@@ -95,11 +94,7 @@ def _not_null(
 
 
 def _constraints(table: TableDescription, whole: StructType) -> Iterator[Check]:
-    found = constraints_of(table)
-    for field in table.schema:
-        if INVARIANTS in field.metadata:
-            found[f"of column {field.name}"] = json.loads(field.metadata[INVARIANTS])["expression"]["expression"]
-    for name, sql in sorted(found.items()):
+    for name, sql in sorted(conditions_of(table).items()):
         label = f"constraint {name} ({sql})"
         yield Check(label, sql, f"{label}: it is not true for the record", _is_for_spark(sql, whole))
 

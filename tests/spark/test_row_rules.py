@@ -159,6 +159,23 @@ def test_a_constraint_is_added_to_a_table_if_its_rows_satisfy_it(lake: EngineLak
     assert lake.ids() == ["a", "c"]
 
 
+def test_of_changes_with_a_constraint_that_a_row_violates_none_is_made(lake: EngineLake) -> None:
+    lake.chosen = "auto"
+    lake.put("1.ndjson", {"id": "a", "n": 1}, {"id": "b"})
+    lake.run()
+    before = lake.versions()
+    lake.settings = {"schema": "id STRING, n DECIMAL(38,0), x DOUBLE"}
+    lake.table_settings = {"constraints": {"free": "x IS NULL OR x > 0", "large": "n * 10000000000000000000 >= 2"}}
+    lake.put("2.ndjson", {"id": "d", "n": 3, "x": 1})
+    with pytest.raises(PermanentError, match=r"1 rows in .* violate the new CHECK constraint large"):
+        lake.run()
+    assert lake.versions() == before
+    lake.table_settings["constraints"].pop("large")
+    lake.run()
+    rows = lake.spark().read.format("delta").load(str(lake.table)).orderBy("id").collect()
+    assert [(row["id"], row["x"]) for row in rows] == [("a", None), ("b", None), ("d", 1.0)]
+
+
 @pytest.mark.parametrize("mapped", [False, True])
 def test_columns_that_a_table_generates_or_requires(lake: EngineLake, mapped: bool) -> None:
     """With column mapping, the rows are staged for Spark's writer, which computes and checks once more."""

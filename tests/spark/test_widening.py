@@ -117,6 +117,19 @@ def test_a_column_is_widened_and_goes_on_to_adopt_data_files(
     ]
 
 
+def test_a_column_that_a_derived_one_is_made_of_is_not_widened_and_the_record_is_a_row(lake: EngineLake) -> None:
+    lake.settings |= {"misfits": "widen", "derive": {"c": "coalesce(n, 0)"}}
+    lake.put("a.ndjson", {"id": "1", "n": 1})
+    lake.run()
+    lake.put("b.ndjson", {"id": "2", "n": 5_000_000_000})
+    lake.run()
+    assert [(row["n"], row["c"], row["_rescued"]) for row in rows(lake)] == [
+        (1, 1, None),
+        (None, 0, '{"n":5000000000}'),
+    ]
+    assert (lake.letters(), lake.logged("schema_changed"), lake.logged("spark_needed")) == ([], [], [])
+
+
 def test_of_types_that_conflict_the_new_column_is_a_string(lake: EngineLake) -> None:
     lake.settings["new_fields"] = "add"
     lake.put("a.ndjson", {"id": "1", "x": 5}, {"id": "2", "x": "five"}, {"id": "3", "x": {"y": [1]}})

@@ -1,6 +1,7 @@
 """A configuration that changes between two runs: each change has an answer, and none loses or doubles a row."""
 
 import json
+import re
 import shutil
 from datetime import date
 from typing import Any
@@ -12,7 +13,7 @@ from blizzard.errors import BlizzardError, PermanentError, RecoveryError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import run
-from tests.unit.table_lake import lake, newest, reasons, set_properties
+from tests.unit.table_lake import change_metadata, lake, newest, reasons, set_properties
 
 __all__ = ["lake"]
 
@@ -73,6 +74,39 @@ def test_a_wider_type_is_left_to_spark_before_anything_is_read(lake: EngineLake)
     begin(lake)
     lake.settings = {"schema": "id STRING, n BIGINT"}
     refused_before_reading(lake, "widening column n from int to bigint", NeedsSpark)
+
+
+@pytest.mark.parametrize("with_constraint", [False, True])
+def test_of_a_change_that_is_refused_in_part_nothing_is_made(lake: EngineLake, *, with_constraint: bool) -> None:
+    begin(lake)
+    if with_constraint:
+        lake.settings, lake.table_settings = {"schema": "id STRING, n INT, x DOUBLE"}, {"constraints": {"k": "n > 0"}}
+        refused_before_reading(lake, "adding constraint k", NeedsSpark)
+    else:
+        lake.settings = {"schema": "id STRING, n BIGINT, x DOUBLE"}
+        refused_before_reading(lake, "widening column n from int to bigint", NeedsSpark)
+    assert lake.versions() == [0]
+    lake.settings, lake.table_settings = {"schema": "id STRING, n INT"}, {}
+    continues(lake, "a", "b")
+
+
+@pytest.mark.parametrize("change", ["added", "refused"])
+def test_a_run_without_a_new_file_changes_nothing_and_is_not_refused(lake: EngineLake, change: str) -> None:
+    """As `validate --against-table` says: with the first new file."""
+    begin(lake)
+    lake.settings = {"schema": "id STRING, n INT, x DOUBLE"}
+    if change == "refused":
+        lake.table_settings = {"partition_by": ["id"]}
+    lake.run()
+    assert lake.versions() == [0]
+    lake.put("2.ndjson", {"id": "b", "n": 2, "x": 0.5})
+    if change == "refused":
+        with pytest.raises(PermanentError, match="partition_by"):
+            lake.run()
+        assert lake.versions() == [0]
+    else:
+        lake.run()
+        assert [(row["id"], row["x"]) for row in lake.rows()] == [("a", None), ("b", 0.5)]
 
 
 NESTED = "s STRUCT<a: INT, t: STRUCT<x: INT>>, l ARRAY<STRUCT<a: INT>>, m MAP<STRING, STRUCT<a: INT>>"
@@ -160,6 +194,33 @@ def test_a_decimal_to_which_delta_does_not_widen_is_refused_before_anything_is_r
     refused_before_reading(lake, r"widening column n from tinyint to decimal\(10,0\)", NeedsSpark)
 
 
+@pytest.mark.parametrize("by", ["constraint", "generated column"])
+def test_a_wider_type_of_a_column_that_the_table_names_is_refused_with_the_ways_out(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    """Delta itself would refuse it, when the run has begun."""
+    if by == "constraint":
+        begin(lake, constraints={"positive": "n > 0"})
+        label = "constraint positive (n > 0)"
+    else:
+        begin(lake, "id STRING, n INT, m STRING")
+        change_metadata(
+            lake,
+            protocol={"minReaderVersion": 1, "minWriterVersion": 4},
+            m={"metadata": {"delta.generationExpression": "cast(n AS STRING)"}},
+        )
+        label = "column m, which the table generates as cast(n AS STRING),"
+    before, versions = lake.settings, lake.versions()
+    lake.settings = {"schema": before["schema"].replace("n INT", "n BIGINT")}
+    code, table = told(lake, capsys)
+    sentence = f"column n: expected bigint, found int, and Delta does not widen it, since {label} names it"
+    assert (code, table["refused"], table["changes"]) == (1, [sentence], [])
+    refused_before_reading(lake, f"{re.escape(sentence)}.*as a column of another name.*another `table_uri`")
+    assert lake.versions() == versions
+    lake.settings = {"schema": "id STRING, n INT"}
+    continues(lake, "a", "b")
+
+
 def test_not_null_that_is_added_holds_for_new_records_alone(lake: EngineLake) -> None:
     begin(lake)
     lake.put("2.ndjson", {"id": "b"})
@@ -223,6 +284,7 @@ def told(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any
     [table] = json.loads(capsys.readouterr().out)["tables"]
     assert main(["validate", file, "--against-table"]) == code
     text = capsys.readouterr().out
+    assert "The next run, with its first new file or message:" in text
     assert all(line in text for line in (*table["changes"], *table["notes"], *table["refused"]))
     return code, table
 
@@ -292,3 +354,24 @@ def test_validate_names_checks_and_a_renamed_source(lake: EngineLake, capsys: py
     text = capsys.readouterr().out
     assert "checks constraint odd (n % 2 = 1): by Spark" in text
     assert "source events:landing wrote to the table and is not in the configuration" in text
+    assert "it begins with all that it has" in text
+
+
+@pytest.mark.parametrize("renamed", ["source", "pipeline"])
+def test_validate_refuses_what_the_run_refuses_of_a_new_name(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str], renamed: str
+) -> None:
+    begin(lake)
+    name = "landing" if renamed == "pipeline" else "other"
+    document = lake.document({name: {**lake.settings, "uri": str(lake.landing())}})
+    if renamed == "pipeline":
+        document["pipelines"] = {"new": document["pipelines"]["events"]}
+    (lake.folder / "pipelines.yaml").write_text(json.dumps(document))
+    assert main(["validate", str(lake.folder / "pipelines.yaml"), "--against-table", "--json"]) == 1
+    [table] = json.loads(capsys.readouterr().out)["tables"]
+    [refused] = table["refused"]
+    assert "1.ndjson came from source events:landing. Ingesting them again would double their rows" in refused
+    assert not any("it begins with" in note for note in table["notes"])
+    (lake.landing() / "1.ndjson").unlink()
+    assert main(["validate", str(lake.folder / "pipelines.yaml"), "--against-table"]) == 0
+    assert "it begins with all that it has" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from spark_job.ports.table import FieldWish, SchemaProposal
+from spark_job.table.dependents import Dependent
 from spark_job.table.effective_schema import EvolutionRules, effective_columns, field_paths
 from spark_job.table.evolution import MAX_NAME_CHARS, AlreadyChanged, changed, propose, why_unsafe
 from spark_job.table.schema import columns_of, type_of
@@ -22,9 +23,17 @@ def proposed(
     table: str = TABLE,
     rules: EvolutionRules = BOTH,
     partition_by: tuple[str, ...] = (),
+    dependents: tuple[Dependent, ...] = (),
 ) -> SchemaProposal:
     wishes = [[FieldWish(path, kind, 1, "f", 0) for path, kind in some] for some in (unknown, misfits)]
-    return propose(columns_of(table), rules, partition_by=partition_by, unknown=wishes[0], misfits=wishes[1])
+    return propose(
+        columns_of(table),
+        rules,
+        partition_by=partition_by,
+        unknown=wishes[0],
+        misfits=wishes[1],
+        dependents=dependents,
+    )
 
 
 def schema_after(proposal: SchemaProposal, table: str = TABLE) -> str:
@@ -325,3 +334,23 @@ def test_a_name_begins_with_a_letter_or_an_underscore() -> None:
         "$ref",
         "@type",
     ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "column", "kind"),
+    [
+        ("coalesce(n, 0)", "n", "bigint"),
+        ("`N` > 0", "n", "bigint"),
+        ("by_day['mon'] + 1", "by_day{}", "double"),
+        ("to_json(inner)", "inner.small", "bigint"),
+    ],
+)
+def test_a_column_that_an_expression_names_is_not_widened(sql: str, column: str, kind: str) -> None:
+    table = f"{TABLE}, inner STRUCT<small: INT>"
+    rules = EvolutionRules(widen=True, derive=(("c", sql),))
+    derived = proposed(misfits=((column, kind),), table=table, rules=rules)
+    assert derived == SchemaProposal(None, {column: f"derived column c ({sql}) names it, and depends on its type"})
+    by_table = proposed(misfits=((column, kind),), table=table, dependents=(Dependent("constraint k", sql),))
+    assert by_table == SchemaProposal(None, {column: "constraint k names it, and depends on its type"})
+    other = proposed(misfits=((column, kind),), table=table, rules=EvolutionRules(widen=True, derive=(("c", "id"),)))
+    assert other.change is not None

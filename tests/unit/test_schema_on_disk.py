@@ -119,6 +119,25 @@ def test_the_local_engine_widens_nothing_and_says_why(lake: EngineLake) -> None:
     assert "deltalake" in refused["fields"][0]["reason"]
 
 
+@pytest.mark.parametrize("by", ["derive", "constraint"])
+def test_a_column_that_an_expression_names_is_not_widened_and_the_log_says_which(lake: EngineLake, by: str) -> None:
+    lake.settings |= {"schema": "id STRING, n INT", "misfits": "widen"}
+    if by == "derive":
+        lake.settings["derive"] = {"c": "coalesce(n, 0)"}
+    else:
+        lake.table_settings = {"constraints": {"positive": "n > 0 OR n IS NULL"}}
+    lake.put("a.ndjson", {"id": "1", "n": 5_000_000_000})
+    lake.run()
+    (row,) = lake.rows()
+    assert (row["n"], json.loads(row["_rescued"]), lake.letters()) == (None, {"n": 5_000_000_000}, [])
+    (refused,) = lake.logged("schema_not_changed")
+    label = {
+        "derive": "derived column c (coalesce(n, 0))",
+        "constraint": "constraint positive (n > 0 OR n IS NULL)",
+    }[by]
+    assert [field["reason"] for field in refused["fields"]] == [f"{label} names it, and depends on its type"]
+
+
 def test_fields_past_the_limit_and_with_odd_names_are_no_columns(lake: EngineLake) -> None:
     lake.settings["max_new_columns"] = 2
     lake.put("a.ndjson", {"id": "1", "a": 1, "b": 2, "c": 3, "d e": 4, "ID": 5, "_source": 6})

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from deltalake import DeltaTable
 from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
@@ -63,16 +64,27 @@ class LocalTable:
             return FirstCommit(self._store, self._uri, self._clock)
         return AppendTransaction(self._opened, table, self._store, self._clock)
 
+    def check_changes(
+        self, added: Sequence[StructField], widened: Sequence[Widening], constraints: Mapping[str, str]
+    ) -> None:
+        if widened:
+            self.widen_columns(widened)
+        if constraints:
+            self.add_constraints(constraints)
+        table = self._opened.newest()
+        if table is not None:
+            self._check_columns(table, added)
+
+    def _check_columns(self, table: DeltaTable, added: Sequence[StructField]) -> None:
+        if any(has_ntz(column.dataType) for column in added) and table.protocol().min_writer_version < WITH_FEATURES:
+            raise NeedsSpark(f"table {self._uri} to get its first column of type TIMESTAMP_NTZ")
+        if needs_mapping(StructType([*added])):
+            raise NeedsSpark(f"column {added[0].name!r}, whose name table {self._uri} has only by column mapping")
+
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = self._opened.newest()
         if table is not None:
-            if (
-                any(has_ntz(column.dataType) for column in columns)
-                and table.protocol().min_writer_version < WITH_FEATURES
-            ):
-                raise NeedsSpark(f"table {self._uri} to get its first column of type TIMESTAMP_NTZ")
-            if needs_mapping(StructType([*columns])):
-                raise NeedsSpark(f"column {columns[0].name!r}, whose name table {self._uri} has only by column mapping")
+            self._check_columns(table, columns)
             fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
             before = table.version()
             table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)

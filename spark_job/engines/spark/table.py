@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType, TimestampNTZType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
+from spark_job.engines.spark.checked_rows import check_rows
 from spark_job.engines.spark.commit_errors import translate_commit_error
 from spark_job.engines.spark.expressions import types_of
 from spark_job.engines.spark.java_references import JavaReferences
@@ -60,6 +61,13 @@ class SparkTable:
 
     def start(self, *, newest: bool = True) -> Transaction:
         return self._transactions().start(newest=newest)
+
+    def check_changes(
+        self, added: Sequence[StructField], widened: Sequence[Widening], constraints: Mapping[str, str]
+    ) -> None:
+        """Delta itself checks the rows when it adds a constraint: here they are if something else came first."""
+        if constraints and len(constraints) + len(added) + len(widened) > 1:
+            check_rows(self._session().read.format("delta").load(self._uri), self._uri, added, widened, constraints)
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = f"delta.`{self._uri}`"
