@@ -4,8 +4,9 @@
 import argparse
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
@@ -21,6 +22,7 @@ from blizzard.state.txns import txns_of
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.local.table_options import table_options
 from spark_job.engines.local.transaction import describe
 from spark_job.table.columns import SOURCE_COLUMN, added_fields, names_members, source_column
 from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
@@ -110,17 +112,9 @@ def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
 
 def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
     try:
-        return DeltaTable(uri, storage_options=dict(_options(uri, s3)), without_files=True)
+        return DeltaTable(uri, storage_options=dict(table_options([uri], s3)), without_files=True)
     except TableNotFoundError:
         return None
-
-
-def _options(uri: str, s3: S3Settings) -> Mapping[str, str]:
-    if not uri.startswith("s3"):
-        return {}
-    from blizzard.table.storage_options import storage_options
-
-    return storage_options(s3)
 
 
 def _columns(wanted: TableSource, table: TableDescription) -> list[StructField]:
@@ -188,7 +182,7 @@ def _only_when_made(table: TableDescription, wanted: TableSource) -> Iterator[st
 def _begin(found: Comparison, pipeline: Pipeline, source: Source, s3: S3Settings, schema: str) -> None:
     """Of a source of which the table has no Txn: what its first run would ask. Messages tell no former name."""
     if source.kafka is None:
-        engine = LocalEngine(s3, lambda: _options(pipeline.table_uri, s3), silent, cores=1)
+        engine = LocalEngine(s3, partial(table_options, [pipeline.table_uri], s3), silent, cores=1)
         try:
             has_rows = file_table(source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema).holds_rows()
         except RecoveryError as error:

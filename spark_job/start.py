@@ -18,6 +18,7 @@ from blizzard.log import Log
 from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.choose import Engines
+from spark_job.engines.local.table_options import table_options
 from spark_job.session import lazy_session, with_java_and_jars
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
@@ -40,15 +41,6 @@ def engine_of(pipeline: Pipeline, wanted: str) -> EngineName:
     return EngineName(pipeline.engine if wanted == CONFIGURED else wanted)
 
 
-def _storage_options(config: Config, s3: S3Settings) -> Mapping[str, str]:
-    """deltalake's, for the tables of the configuration. Importing botocore takes a tenth of a second."""
-    if not any(pipeline.table_uri.startswith("s3") for pipeline in config.pipelines.values()):
-        return {}
-    from blizzard.table.storage_options import storage_options
-
-    return storage_options(s3)
-
-
 def engines_for(
     config: Config, jars: str | None, options: SparkOptions, s3: S3Settings, log: Log, on_start: Callable[[], None]
 ) -> Engines:
@@ -59,7 +51,8 @@ def engines_for(
     spark = lazy_session({**conf, **options.conf, **master}, log, on_start=on_start)
     if jars is not None:
         spark = with_java_and_jars(spark, Path(jars), on_cluster=options.on_cluster)
-    return Engines(spark, s3, partial(_storage_options, config, s3), log)
+    tables = [pipeline.table_uri for pipeline in config.pipelines.values()]
+    return Engines(spark, s3, partial(table_options, tables, s3), log)
 
 
 def end_process(code: int) -> None:

@@ -59,8 +59,8 @@ class Progress:
         if name == "positions_recovered":
             self._of_topics.add(event["source"])
         of_topics = name == "drained" and event["source"] in self._of_topics
-        to_text = _drained_topics if of_topics else _TEXTS.get(name, _any_event)
-        text = Text(one_line(to_text(event)))
+        shown = _drained(event, of_topics=True) if of_topics else _TEXTS.get(name, _any_event)(event)
+        text = Text(one_line(shown))
         if self._status is not None:
             self._status.update(text)
         if name in ERRORS:
@@ -142,18 +142,11 @@ def _not_changed(event: dict[str, Any]) -> str:
     return f"{event['source']}: kept beside the columns: {', '.join(reasons)}"
 
 
-def _drained(event: dict[str, Any]) -> str:
+def _drained(event: dict[str, Any], *, of_topics: bool = False) -> str:
     if not event["commits"]:
         return f"{event['source']}: nothing new"
-    return (
-        f"{event['source']}: done, {event['files']:,} files and {event['rows']:,} rows in {event['commits']:,} commits"
-    )
-
-
-def _drained_topics(event: dict[str, Any]) -> str:
-    if not event["commits"]:
-        return f"{event['source']}: nothing new"
-    return f"{event['source']}: done, {event['rows']:,} rows in {event['commits']:,} commits"
+    files = "" if of_topics else f"{event['files']:,} files and "
+    return f"{event['source']}: done, {files}{event['rows']:,} rows in {event['commits']:,} commits"
 
 
 def _failed(event: dict[str, Any]) -> str:

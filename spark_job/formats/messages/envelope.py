@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_job.formats.deferred import all_refused
-from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.block import Message, MessageBlock
 from spark_job.formats.messages.payloads import decoded_payloads, size_fault
 from spark_job.formats.protocol import Limits, Parsed
 
@@ -22,26 +22,16 @@ class EnvelopeFormat:
     def __init__(self, schema: StructType, limits: Limits, options: Mapping[str, Any]) -> None:
         self._schema = schema
         self._limits = limits
-        self._largest = limits.max_record_bytes
         self._as_text = options["payload"] == "string"
 
     def parse(self, blocks: Sequence[MessageBlock]) -> Parsed:
         messages = [*chain.from_iterable(block.messages for block in blocks)]
         payloads: Sequence[str | bytes | None] = [message.payload for message in messages]
         refused: Mapping[int, str] = {}
-        if (
-            any(message.fault for message in messages)
-            or max(map(len, filter(None, payloads)), default=0) > self._largest
-        ):
-            refused = {
-                number: why
-                for number, message in enumerate(messages)
-                if (why := message.fault or size_fault(message.payload, self._limits)) is not None
-            }
         positions: list[int] | None = None
         if self._as_text:
             payloads, positions, refused = decoded_payloads(messages, self._limits)
-        elif refused:
+        elif refused := self._refused(messages):
             positions = [number for number in range(len(messages)) if number not in refused]
             payloads = [messages[number].payload for number in positions]
         taken = messages if positions is None else [messages[number] for number in positions]
@@ -58,6 +48,17 @@ class EnvelopeFormat:
         records = pa.Table.from_arrays(columns, names=self._schema.names)
         texts = [messages[number].payload or b"" for number in refused]
         return Parsed(records, positions, [*refused.items()], texts)
+
+    def _refused(self, messages: Sequence[Message]) -> dict[int, str]:
+        """By number, why no envelope can take the message. Nearly always there is none, which is found at once."""
+        sizes = (len(message.payload) for message in messages if message.payload is not None)
+        if max(sizes, default=0) <= self._limits.max_record_bytes and not any(message.fault for message in messages):
+            return {}
+        return {
+            number: why
+            for number, message in enumerate(messages)
+            if (why := message.fault or size_fault(message.payload, self._limits)) is not None
+        }
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
