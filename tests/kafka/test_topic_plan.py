@@ -53,7 +53,8 @@ def test_a_new_source_is_planned_from_its_start_and_nothing_is_written(new_lake:
     assert plan(lake, capsys, kafka="start: latest")["lag"] == 0
     assert places(plan(lake, capsys, kafka="start: '2026-11-01T00:00:00Z'")) == [(0, 1, 2, 0), (1, 0, 1, 0)]
     assert not lake.table.exists()
-    groups = AdminClient(lake.settings).list_consumer_groups().result(WAIT_SECS).valid
+    client = AdminClient(lake.settings)  # Kept while it answers: a client that is freed takes its questions with it.
+    groups = client.list_consumer_groups().result(WAIT_SECS).valid
     assert [group.group_id for group in groups if group.group_id.startswith("blizzard")] == []
 
 
