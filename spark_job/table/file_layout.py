@@ -105,12 +105,16 @@ class TableDescription:
 
     @property
     def checkpoint_interval(self) -> int:
-        """Delta writes its own checkpoint at each version that is a multiple of this."""
-        return int(self.properties.get(CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL))
+        return checkpoint_interval(self.properties)
 
 
 NO_TABLE = TableDescription(StructType(), (), {}, 0, frozenset())
 """Of which nothing is known."""
+
+
+def checkpoint_interval(properties: Mapping[str, str]) -> int:
+    """Of a table with these properties: each version that is a multiple of this gets a checkpoint."""
+    return int(properties.get(CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL))
 
 
 def why_spark_must_write(table: TableDescription, source_columns: Sequence[StructField]) -> str | None:

@@ -5,6 +5,7 @@ import os
 import re
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -14,6 +15,7 @@ from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.auto import AutoEngine
+from spark_job.engines.local import open_table
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.local.table import LocalTable
 from spark_job.table.delta_table import DeltaSourceTable
@@ -72,6 +74,24 @@ def test_a_checkpoint_is_on_the_disk_before_commits_are_cleaned_up(
     assert [*filter(CHECKPOINT.fullmatch, seen)] == [f"{10:020d}.checkpoint.parquet"]
     assert "_last_checkpoint" in seen
     assert (tmp_path / LOG_FOLDER / f"{10:020d}.checkpoint.parquet").exists()
+
+
+def test_a_table_is_opened_again_after_each_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit of deltalake reads all of the log that was not in a checkpoint when the table was opened."""
+    opened: list[int] = []
+
+    class Opened(DeltaTable):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            opened.append(self.version())
+
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+    monkeypatch.setattr(open_table, "DeltaTable", Opened)
+    for sequence in range(1, 32):
+        table.append(None, sequence=sequence, user_metadata="")
+    assert opened == [0, 10, 20, 30]
+    assert table.txn_version("blizzard:p:a") == 31
 
 
 def test_a_table_that_needs_spark_is_committed_to_only_if_spark_can(tmp_path: Path) -> None:

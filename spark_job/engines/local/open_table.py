@@ -14,11 +14,11 @@ from blizzard.storage.base import ObjectStore
 from blizzard.table.active_files import MISREAD
 from spark_job.engines.local.durable_log import sync_files
 from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.file_layout import checkpoint_interval
 
 MAX_FILES = 40_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
 LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
-SIZE_CHECK_VERSIONS = 100
 
 
 class OpenTable:
@@ -32,7 +32,7 @@ class OpenTable:
         self._table: DeltaTable | None = None
         self._etag: str | None = None
         """Of the commit of the version in memory. A table that was made anew has another."""
-        self._size_checked_at = -1
+        self._opened_at, self._checkpoint_interval = -1, 1
 
     def last_seen(self) -> DeltaTable | None:
         """Without a request, if there has been one before."""
@@ -46,11 +46,8 @@ class OpenTable:
         if table is None or options != self._options:
             return self._open(options)
         newest, etag = self._listed(table.version())
-        if etag is None or etag != self._etag:
+        if etag is None or etag != self._etag or self._has_later_checkpoint(newest):
             return self._open(options)
-        if newest - self._size_checked_at >= SIZE_CHECK_VERSIONS:
-            self._check_size()
-            self._size_checked_at = newest
         if newest > table.version():
             table.update_incremental()
             if table.version() < newest:
@@ -82,8 +79,15 @@ class OpenTable:
         if (files := len(table.file_uris())) > MAX_FILES:
             raise NeedsSpark(_too_large(f"{files:,}"))
         self._table, self._etag = table, self._listed(table.version())[1]
-        self._size_checked_at = table.version()
+        self._opened_at, self._checkpoint_interval = (
+            table.version(),
+            checkpoint_interval(table.metadata().configuration),
+        )
         return table
+
+    def _has_later_checkpoint(self, newest: int) -> bool:
+        """Each commit reads all of the log that was not in the checkpoint when the table was opened."""
+        return newest // self._checkpoint_interval != self._opened_at // self._checkpoint_interval
 
     def _listed(self, version: int) -> tuple[int, str | None]:
         """The newest version, from `version` on, and the etag of that of `version`."""
