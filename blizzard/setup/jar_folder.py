@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from blizzard.errors import ConfigError
-from blizzard.setup.download import download
 from blizzard.setup.file_lock import locked
 from blizzard.setup.jar_lock import LOCK, Jar, read_lock
 from blizzard.setup.stamps import digest, file_sha256, is_stamped, put_stamp
@@ -40,6 +39,8 @@ class JarFolder:
 
         Raises SetupError when a jar cannot be had, ConfigError when the folder has jars that are not ours.
         """
+        from blizzard.setup.download import download  # Brings HTTP and TLS, which a run with jars has no use for.
+
         with locked(self.folder / ".lock"):
             kept = {LOG_STORE, *(jar.file for jar in self.jars)}
             others = sorted(file for file in self.folder.glob("*.jar") if file.name not in kept)
