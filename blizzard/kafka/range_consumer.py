@@ -15,7 +15,7 @@ from blizzard.state.topic_checkpoint import Partition, path_of
 
 MESSAGES_AT_ONCE = 10_000
 POLL_SECS = 0.05
-"""How long the client waits for as many, even if it has some already."""
+"""How long the client waits for as many as it was asked for, even if it has some already."""
 QUIET_SECS = 60.0
 _TOPIC: Any = Message.topic
 _PARTITION: Any = Message.partition
@@ -63,7 +63,8 @@ class RangeConsumer:
             self._consumer.close()
 
     def _consumed(self) -> list[Any]:
-        found: list[Any] = self._consumer.consume(MESSAGES_AT_ONCE, POLL_SECS)
+        left = sum(end - start for start, end in self._left.values())
+        found: list[Any] = self._consumer.consume(min(MESSAGES_AT_ONCE, max(1, left)), POLL_SECS)
         if all(error is None for error in map(_ERROR, found)):
             return found
         return [one for one in found if (error := one.error()) is None or error.code() != OF_NO_GROUP]
@@ -76,7 +77,7 @@ class RangeConsumer:
         by_partition: dict[Partition, list[Any]] = {}
         ended = set[Partition]()
         for place, run in _runs(found):
-            end = self._left[place][1] if place in self._left else None
+            start, end = self._left.get(place, (0, None))
             if (error := run[0].error()) is not None:
                 self._judge(error, place, end, run[0].offset())
                 ended.add(place)
@@ -85,6 +86,7 @@ class RangeConsumer:
                 if run[-1].offset() >= end:
                     ended.add(place)
                     inside = [message for message in run if message.offset() < end]
+                self._left[place] = max(start, run[-1].offset() + 1), end
                 if inside:
                     by_partition.setdefault(place, []).extend(inside)
         for place, messages in by_partition.items():

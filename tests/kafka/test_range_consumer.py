@@ -1,0 +1,49 @@
+"""Ranges of offsets, read from a real broker."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer
+
+from blizzard.kafka import range_consumer
+from blizzard.kafka.range_consumer import RangeConsumer
+from infra.local.kafka.cluster import KafkaCluster
+from tests.fixtures_kafka import NewTopic
+from tests.kafka.topics import Message, produce
+
+MEMORY = 1 << 20
+
+
+def test_no_call_waits_for_messages_behind_the_ranges(
+    kafka: KafkaCluster, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client waits until it has as many messages as it was asked for, and the newest batch has the log's last."""
+    left = 8 + 10 + 1
+    asked: list[tuple[int, int]] = []
+
+    class Asked(Consumer):
+        def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
+            nonlocal left
+            asked.append((num_messages, left))
+            found = super().consume(num_messages, timeout)
+            left -= sum(message.error() is None for message in found)
+            return found
+
+    monkeypatch.setattr(range_consumer, "Consumer", Asked)
+    settings, topic = kafka.client_settings(), new_topic(3)
+    produce(settings, topic, [Message(b"%d" % n, partition=n % 3) for n in range(30)])
+    ranges = {(topic, 0): (2, 10), (topic, 1): (0, 10), (topic, 2): (9, 10)}
+    found: dict[int, list[int]] = {}
+    for (_, number), messages in RangeConsumer(ranges, settings, "read_committed", MEMORY).messages():
+        found.setdefault(number, []).extend(message.offset() for message in messages)
+    assert found == {0: [*range(2, 10)], 1: [*range(10)], 2: [9]}
+    assert asked[0] == (19, 19)
+    assert all(number == rest for number, rest in asked)
+
+
+def test_a_range_ends_before_messages_that_the_client_has_fetched(kafka: KafkaCluster, new_topic: NewTopic) -> None:
+    settings, topic = kafka.client_settings(), new_topic()
+    produce(settings, topic, [b"%d" % n for n in range(20)])
+    for start, end in ((3, 7), (19, 20), (0, 20)):
+        read = RangeConsumer({(topic, 0): (start, end)}, settings, "read_committed", MEMORY).messages()
+        assert [message.offset() for _, some in read for message in some] == [*range(start, end)]
