@@ -119,7 +119,7 @@ def _brokers(topics: SourceTopics) -> Finding:
     except BlizzardError as error:
         return problem(
             str(error),
-            expected="an answer of the brokers within 15 seconds",
+            expected="an answer of the brokers",
             advice="correct `kafka.bootstrap_servers` or `kafka.security`; a stack's brokers answer only inside their "
             "network: docs/kafka.md#on-aws",
         )

@@ -9,7 +9,6 @@ import pytest
 
 from blizzard.cli import main
 from blizzard.doctor import topics as checks
-from blizzard.kafka.client import KafkaBrokers
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message, create_topic, delete_topic, forget_before
 
@@ -99,9 +98,8 @@ def test_a_topic_that_is_another_or_none_is_a_problem(
 
 
 def test_brokers_that_do_not_answer_are_a_problem_beside_which_the_state_is_looked_at(
-    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(KafkaBrokers.__init__, "__defaults__", (2.0, time.sleep))
     lake = new_lake()
     doctor = Doctor(lake, tmp_path, capsys)
     lake.produce(b"{torn")
