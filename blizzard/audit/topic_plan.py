@@ -16,6 +16,7 @@ from blizzard.kafka.positions import (
     lost_messages,
     new_partitions,
     refuse_gaps,
+    topics_missing,
     with_offsets,
 )
 from blizzard.kafka.table_state import TopicState
@@ -47,11 +48,13 @@ class PartitionBacklog:
 
 @dataclass(frozen=True, slots=True)
 class TopicBacklog:
-    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is committed yet."""
+    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is committed yet.
+    `missing`: topics, or the pattern, as of `topics_missing`, without which the run goes on."""
 
     is_new: bool
     partitions: Sequence[PartitionBacklog] = ()
     problem: str | None = None
+    missing: Sequence[str] = ()
 
     @property
     def lag(self) -> int:
@@ -97,11 +100,12 @@ def topic_backlog(
     else:
         checkpoint = state.checkpoint
     cluster = brokers.cluster()
+    missing = topics_missing(options, cluster.topics.keys())
     try:
         check_topics(checkpoint, cluster)
         check_still_taken_over(checkpoint, options, identity.source_id)
     except RecoveryError as error:
-        return TopicBacklog(is_new, problem=str(error))
+        return TopicBacklog(is_new, problem=str(error), missing=missing)
     new = new_partitions(checkpoint, cluster)
     if new:
         checkpoint = with_offsets(checkpoint, beginnings(checkpoint, brokers.first_offsets(new)), cluster)
@@ -123,7 +127,7 @@ def topic_backlog(
             refuse_gaps(gaps, identity.source_id)
     except (RecoveryError, RetryableError) as error:
         problem = str(error)
-    return TopicBacklog(is_new, found, problem)
+    return TopicBacklog(is_new, found, problem, missing)
 
 
 def commits_of(lag: int, bytes_each: float | None, limits: BatchLimits) -> int:
