@@ -104,6 +104,10 @@ class KafkaBrokers:
     def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        told = self._told(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)  # type: ignore[no-untyped-call]
+        return {partition: one.offset for partition, one in told.items()}
+
     def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
         told = self._told(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: End(one.offset, _epoch(one.leader_epoch)) for partition, one in told.items()}
@@ -124,12 +128,15 @@ class KafkaBrokers:
     def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         return {partition: one.offset for partition, one in self._told(partitions, spec).items()}
 
-    def _told(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, Any]:
-        """Offsets and leader epochs, as confluent_kafka has them."""
+    def _told(
+        self, partitions: Collection[Partition], spec: OffsetSpec, isolation: IsolationLevel | None = None
+    ) -> dict[Partition, Any]:
+        """Offsets and leader epochs, as confluent_kafka has them. `isolation` None: the source's."""
         if not partitions:
             return {}
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
-        futures = self._client.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._timeout_secs)
+        how = self._isolation if isolation is None else isolation
+        futures = self._client.list_offsets(asked, isolation_level=how, request_timeout=self._timeout_secs)
         return {(one.topic, one.partition): self._answer(future) for one, future in futures.items()}
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
