@@ -9,14 +9,13 @@ from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import (
-    beginnings,
     check_ends,
     check_topics,
     first_positions,
-    lost_messages,
-    new_partitions,
+    lost_before,
     refuse_gaps,
     topics_missing,
+    with_new_partitions,
     with_offsets,
 )
 from blizzard.kafka.table_state import TopicState
@@ -106,18 +105,15 @@ def topic_backlog(
         check_still_taken_over(checkpoint, options, identity.source_id)
     except RecoveryError as error:
         return TopicBacklog(is_new, problem=str(error), missing=missing)
-    new = new_partitions(checkpoint, cluster)
-    if new:
-        checkpoint = with_offsets(checkpoint, beginnings(checkpoint, brokers.first_offsets(new)), cluster)
-    partitions = sorted(cluster.partitions())
-    told, firsts = brokers.ends(partitions), brokers.first_offsets(partitions)
+    checkpoint = with_new_partitions(checkpoint, brokers, cluster)
+    told = brokers.ends(sorted(cluster.partitions()))
     ends = {partition: end.offset for partition, end in told.items()}
-    gaps = lost_messages(checkpoint, firsts)
+    gaps = lost_before(checkpoint, brokers, ends)
     lost = {gap.partition: gap.end - gap.start for gap in gaps}
     behind = with_offsets(checkpoint, {gap.partition: gap.end for gap in gaps})
     found = []
-    for topic, number in partitions:
-        at, end = behind.topics[topic].next_offsets[number], ends[topic, number]
+    for (topic, number), end in sorted(ends.items()):
+        at = behind.topics[topic].next_offsets[number]
         found.append(PartitionBacklog(topic, number, at, end, max(0, end - at), lost.get((topic, number), 0)))
     problem = None
     try:
