@@ -18,6 +18,10 @@ class CommitOutcomeUnknown(BlizzardError):
     """A commit was sent and no answer came. Check the table's Txn version before retrying."""
 
 
+class NeverAnswered(RetryableError):
+    """A service has not answered this process once. It may be about to start, or its address is wrong."""
+
+
 class LostRace(RetryableError):
     """Another job committed a batch of the same source first. Recover and plan again."""
 

@@ -15,7 +15,8 @@ from pyspark.sql.types import StructField
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import BlizzardError, ConfigError, PermanentError, RecoveryError
+from blizzard.errors import BlizzardError, ConfigError, PermanentError, RecoveryError, RetryableError
+from blizzard.kafka.positions import about_missing, topics_missing
 from blizzard.log import silent
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.txns import txns_of
@@ -34,6 +35,7 @@ from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
+from spark_job.topic_wiring import brokers_of
 from spark_job.wiring import file_table, late_schema_of, source_parts, table_source
 
 EXIT_FITS, EXIT_REFUSED, EXIT_CONFIG = 0, 1, 2
@@ -61,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environ = variables()
     try:
         config, s3 = load_config(options.config, environ), S3Settings.from_environment(environ)
-        found = [compared(pipeline, source, s3) for pipeline, source in config.sources()]
+        found = [_of_source(pipeline, source, s3) for pipeline, source in config.sources()]
     except ConfigError as error:
         print("\n".join(error.problems), file=sys.stderr)
         return EXIT_CONFIG
@@ -72,7 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return EXIT_REFUSED if any(one.refused for one in found) else EXIT_FITS
 
 
+def _of_source(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
+    found = compared(pipeline, source, s3)
+    if source.kafka is not None:
+        try:
+            missing = topics_missing(source.kafka, brokers_of(source, source.kafka).cluster().topics.keys())
+        except (PermanentError, RetryableError) as error:
+            found.refused.append(str(error))
+        else:
+            found.notes += [about_missing(source.kafka, missing)] if missing else []
+    return found
+
+
 def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
+    """Without the brokers of topics."""
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     table = _opened(pipeline.table_uri, s3)
     description = None if table is None else describe(table)

@@ -9,13 +9,13 @@ from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import (
-    beginnings,
     check_ends,
     check_topics,
     first_positions,
-    lost_messages,
-    new_partitions,
+    lost_before,
     refuse_gaps,
+    topics_missing,
+    with_new_partitions,
     with_offsets,
 )
 from blizzard.kafka.table_state import TopicState
@@ -47,11 +47,13 @@ class PartitionBacklog:
 
 @dataclass(frozen=True, slots=True)
 class TopicBacklog:
-    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is committed yet."""
+    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is committed yet.
+    `missing`: topics, or the pattern, as of `topics_missing`, without which the run goes on."""
 
     is_new: bool
     partitions: Sequence[PartitionBacklog] = ()
     problem: str | None = None
+    missing: Sequence[str] = ()
 
     @property
     def lag(self) -> int:
@@ -97,23 +99,21 @@ def topic_backlog(
     else:
         checkpoint = state.checkpoint
     cluster = brokers.cluster()
+    missing = topics_missing(options, cluster.topics.keys())
     try:
         check_topics(checkpoint, cluster)
         check_still_taken_over(checkpoint, options, identity.source_id)
     except RecoveryError as error:
-        return TopicBacklog(is_new, problem=str(error))
-    new = new_partitions(checkpoint, cluster)
-    if new:
-        checkpoint = with_offsets(checkpoint, beginnings(checkpoint, brokers.first_offsets(new)), cluster)
-    partitions = sorted(cluster.partitions())
-    told, firsts = brokers.ends(partitions), brokers.first_offsets(partitions)
+        return TopicBacklog(is_new, problem=str(error), missing=missing)
+    checkpoint = with_new_partitions(checkpoint, brokers, cluster)
+    told = brokers.ends(sorted(cluster.partitions()))
     ends = {partition: end.offset for partition, end in told.items()}
-    gaps = lost_messages(checkpoint, firsts)
+    gaps = lost_before(checkpoint, brokers, ends)
     lost = {gap.partition: gap.end - gap.start for gap in gaps}
     behind = with_offsets(checkpoint, {gap.partition: gap.end for gap in gaps})
     found = []
-    for topic, number in partitions:
-        at, end = behind.topics[topic].next_offsets[number], ends[topic, number]
+    for (topic, number), end in sorted(ends.items()):
+        at = behind.topics[topic].next_offsets[number]
         found.append(PartitionBacklog(topic, number, at, end, max(0, end - at), lost.get((topic, number), 0)))
     problem = None
     try:
@@ -123,7 +123,7 @@ def topic_backlog(
             refuse_gaps(gaps, identity.source_id)
     except (RecoveryError, RetryableError) as error:
         problem = str(error)
-    return TopicBacklog(is_new, found, problem)
+    return TopicBacklog(is_new, found, problem, missing)
 
 
 def commits_of(lag: int, bytes_each: float | None, limits: BatchLimits) -> int:

@@ -9,6 +9,7 @@ from blizzard.cli.brokers_of import brokers_of
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
+from blizzard.kafka.positions import about_missing
 from blizzard.kafka.table_state import topic_state
 from blizzard.prices.backlog import Work
 from blizzard.state.identity import SourceIdentity
@@ -21,12 +22,13 @@ SHOWN_PARTITIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """`limits`: of one batch."""
+    """`limits`: of one batch. `missing`: about topics that the brokers do not have; None: they have all."""
 
     source: str
     backlog: TopicBacklog
     history: MessageHistory
     limits: BatchLimits
+    missing: str | None = None
 
     @property
     def is_new(self) -> bool:
@@ -76,6 +78,7 @@ class TopicPlan:
             "rejected_expected": history.expected(messages, history.rejected),
             "expected_from_commits": history.commits,
             "commits": self.commits,
+            "missing": [*self.backlog.missing],
             "problem": self.problem,
         }
 
@@ -95,6 +98,8 @@ class TopicPlan:
             yield f"  messages    about {self.messages:,}, {'unknown' if size is None else f'about {size:,}'} bytes"
             yield f"  commits     {self.commits:,}"
             yield f"  rows        {'unknown' if rows is None else f'about {rows:,}'} ({known})"
+        if self.missing is not None:
+            yield f"  misses      {self.missing}"
         if self.problem is not None:
             yield f"  would stop  {self.problem}"
 
@@ -105,9 +110,11 @@ def topic_plan(pipeline: Pipeline, source: Source, options: KafkaOptions, settin
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     state = topic_state(store, identity)
+    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options)
     return TopicPlan(
         source.id,
-        topic_backlog(state, store, identity, brokers_of(source, options), options),
+        backlog,
         message_history(store, identity, state.checkpoint),
         BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),
+        about_missing(options, backlog.missing) if backlog.missing else None,
     )

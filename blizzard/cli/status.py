@@ -128,10 +128,23 @@ def topic_facts(status: TopicStatus) -> list[tuple[str, str]]:
     ]
     if len(behind) > MOST_PARTITIONS:
         facts.append(("", f"and {len(behind) - MOST_PARTITIONS:,} more partitions; --json has all"))
+    facts += _held_back(status)
+    for one in status.gone:
+        why = "the brokers do not have it" if one.is_named else "the configuration does not name it"
+        facts.append(("not read on", f"{one.topic}, of which {one.partitions:,} partitions were read: {why}"))
     facts += _odd_fields(status)
     if status.run:
         facts.append(("last run", _run(status.run)))
     return facts + ([("problem", status.problem)] if status.problem else [])
+
+
+def _held_back(status: TopicStatus) -> list[tuple[str, str]]:
+    held = [one for one in status.partitions if one.held_back]
+    if not held:
+        return []
+    secs = max(one.held_back_secs or 0.0 for one in held)
+    count = f"{sum(one.held_back for one in held):,} offsets of {len(held):,} partitions"
+    return [("held back", f"{count} behind open transactions, for {secs:,.0f} seconds")]
 
 
 def _lag(status: TopicStatus) -> str:

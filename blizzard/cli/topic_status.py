@@ -1,5 +1,6 @@
 """The status of a source that reads topics: how far it has read, and how far behind the brokers it is."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,8 @@ from blizzard.storage.base import ObjectStore
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """`next_offset`: of the next message to read. `lag`: offsets up to the end, some of which may have no message.
-    `lag_secs`: for how long the first message waits that was not read; 0: none does; None: it has no time."""
+    `lag_secs`: for how long the first message waits that was not read; 0: none does; None: it has no time.
+    `held_back`: offsets behind the end, since a transaction is open; `held_back_secs`: for how long, as `lag_secs`."""
 
     topic: str
     partition: int
@@ -34,6 +36,18 @@ class PartitionStatus:
     end_offset: int
     lag: int
     lag_secs: float | None
+    held_back: int
+    held_back_secs: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class GoneTopic:
+    """A topic that was read, and is not read on: the brokers do not have it, or if `is_named` is false, the
+    configuration does not name it any more. `partitions`: how many of it were read."""
+
+    topic: str
+    partitions: int
+    is_named: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +59,7 @@ class TopicStatus:
     table_version: int | None
     sequence: int | None
     partitions: list[PartitionStatus]
+    gone: list[GoneTopic]
     lag: int | None
     lag_secs: float | None
     """The longest of all partitions."""
@@ -76,6 +91,7 @@ def topic_status(
         table_version=version,
         sequence=checkpoint.sequence if checkpoint else None,
         partitions=partitions,
+        gone=[] if brokers_problem else _gone(options, checkpoint, {one.topic for one in partitions}),
         lag=None if brokers_problem else sum(one.lag for one in partitions),
         lag_secs=None if brokers_problem else max(secs, default=0.0),
         dead_letter_files=dead_letter_files(store, identity),
@@ -109,6 +125,13 @@ def _missing(options: KafkaOptions, partitions: list[PartitionStatus]) -> str | 
     return about_missing(options, found) if found else None
 
 
+def _gone(options: KafkaOptions, checkpoint: TopicCheckpoint | None, found: Set[str]) -> list[GoneTopic]:
+    known = checkpoint.topics if checkpoint else {}
+    return [
+        GoneTopic(name, len(known[name].next_offsets), options.matches(name)) for name in sorted(known.keys() - found)
+    ]
+
+
 def _partitions(
     options: KafkaOptions, checkpoint: TopicCheckpoint | None, now_ts: float
 ) -> tuple[list[PartitionStatus], str | None]:
@@ -129,6 +152,8 @@ def _partitions(
             one.end_offset,
             one.lag,
             0.0 if not one.lag else age_secs(one.waiting_since_ts, now_ts),
+            one.held_back,
+            0.0 if not one.held_back else age_secs(one.held_since_ts, now_ts),
         )
         for one in found
     ], None

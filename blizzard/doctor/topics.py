@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Source
@@ -17,6 +18,9 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 from blizzard.state.topic_state import copied_state, newest_state
 from blizzard.storage.base import ObjectStore
+
+if TYPE_CHECKING:
+    from blizzard.kafka.lag import PartitionLag  # needs Kafka's client
 
 SCAN_COMMITS = 1_000
 NAMED = 3
@@ -119,7 +123,7 @@ def _brokers(topics: SourceTopics) -> Finding:
     except BlizzardError as error:
         return problem(
             str(error),
-            expected="an answer of the brokers within 15 seconds",
+            expected="an answer of the brokers",
             advice="correct `kafka.bootstrap_servers` or `kafka.security`; a stack's brokers answer only inside their "
             "network: docs/kafka.md#on-aws",
         )
@@ -151,7 +155,9 @@ def _topics(topics: SourceTopics) -> Finding:
             advice="take it out of this source, and give it a source of its own, under a new name; another name for "
             "the whole source would read its other topics again",
         )
-    return ok(f"{len(found)} topics with {len(topics.cluster.partitions())} partitions")
+    gone = sorted(known.keys() - found.keys())
+    more = f"; {_shown(gone)}, which was read, is gone, or is not named any more" if gone else ""
+    return ok(f"{len(found)} topics with {len(topics.cluster.partitions())} partitions{more}")
 
 
 def _offsets(topics: SourceTopics) -> Finding:
@@ -182,7 +188,10 @@ def _offsets(topics: SourceTopics) -> Finding:
 def _lag(topics: SourceTopics) -> Finding:
     from blizzard.kafka.lag import lags
 
-    waiting = [each for each in lags(topics.brokers, topics.options, topics.known) if each.lag]
+    found_lags = lags(topics.brokers, topics.options, topics.known)
+    if held := _held_back(found_lags, topics.now_ts):
+        return held
+    waiting = [each for each in found_lags if each.lag]
     if not waiting:
         return ok("nothing waits")
     since = [each.waiting_since_ts for each in waiting if each.waiting_since_ts is not None]
@@ -194,6 +203,21 @@ def _lag(topics: SourceTopics) -> Finding:
     if secs >= BACKLOG_PROBLEM_SECS:
         return problem(found, expected=expected, advice=advice)
     return warning(found, expected=expected, advice=advice) if secs >= BACKLOG_WARNING_SECS else ok(found)
+
+
+def _held_back(found: "Sequence[PartitionLag]", now_ts: float) -> Finding | None:
+    """Of a transaction that is open for long. No run can read behind it."""
+    held = [each for each in found if each.held_back and each.held_since_ts is not None]
+    secs = now_ts - min((each.held_since_ts or now_ts for each in held), default=now_ts)
+    if secs < BACKLOG_WARNING_SECS:
+        return None
+    count, names = sum(each.held_back for each in held), _shown([path_of(each.partition) for each in held])
+    return warning(
+        f"{count:,} offsets of {names} are behind a transaction that is open for {age(secs)}, and no run reads them",
+        expected=f"transactions that end within {age(BACKLOG_WARNING_SECS)}",
+        advice="look for the producer that neither commits nor aborts it; Kafka's `kafka-transactions.sh find-hanging` "
+        "names it, and `abort` ends it",
+    )
 
 
 def _shown(names: Sequence[str]) -> str:

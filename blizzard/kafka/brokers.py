@@ -58,6 +58,10 @@ class Brokers(Protocol):
         open."""
         ...
 
+    def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        """Behind the last message that all replicas in sync have, also of transactions that are open."""
+        ...
+
     def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
         """As `end_offsets`, with the epochs of the leaders that said so."""
         ...

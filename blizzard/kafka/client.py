@@ -20,13 +20,16 @@ from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.kafka.brokers import Cluster, End, Place, Topic
 from blizzard.kafka.connect import Reports, client_settings
-from blizzard.kafka.errors import read_error
+from blizzard.kafka.errors import never_answered, read_error
 from blizzard.kafka.login import SECRET_CHANGED, Login
 from blizzard.kafka.truncation import truncated
 from blizzard.state.topic_checkpoint import Partition
 
 TIMEOUT_SECS = 15.0
+DOWN_SECS = 5.0
+"""So long brokers that have never answered are tried if each connection fails at once, as at a wrong port."""
 ANSWER_POLL_SECS = 0.25
+_TIMED_OUT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
 PUBLISH_ATTEMPTS = 5
 PUBLISH_PAUSE_SECS = 0.2
 
@@ -43,9 +46,13 @@ class KafkaBrokers:
         options: KafkaOptions,
         timeout_secs: float = TIMEOUT_SECS,
         sleep: Callable[[float], None] = time.sleep,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._options = options
         self._sleep = sleep
+        self._monotonic = monotonic
+        self._has_answered = False
+        self._opened_ts = 0.0
         self._timeout_secs = timeout_secs
         self._login = Login(options)
         self._opened: AdminClient | None = None
@@ -59,15 +66,15 @@ class KafkaBrokers:
             self._reports = Reports()
             settings = client_settings(self._login.settings(), self._reports)
             try:
-                self._opened = AdminClient(settings)
+                self._opened, self._opened_ts = AdminClient(settings), self._monotonic()
             except (KafkaException, ValueError) as error:
                 raise PermanentError(f"Kafka's client takes no such settings: {error}. Correct `kafka`.") from error
         return self._opened
 
     def cluster(self) -> Cluster:
-        names = self._names()
         described = self._client.describe_cluster(request_timeout=self._timeout_secs)
         cluster_id = self._answer(described).cluster_id
+        names = self._names()
         if not names:
             return Cluster(cluster_id, {})
         topics = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_secs)
@@ -97,6 +104,10 @@ class KafkaBrokers:
     def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        told = self._told(partitions, OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED)  # type: ignore[no-untyped-call]
+        return {partition: one.offset for partition, one in told.items()}
+
     def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
         told = self._told(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
         return {partition: End(one.offset, _epoch(one.leader_epoch)) for partition, one in told.items()}
@@ -117,12 +128,15 @@ class KafkaBrokers:
     def _offsets(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, int]:
         return {partition: one.offset for partition, one in self._told(partitions, spec).items()}
 
-    def _told(self, partitions: Collection[Partition], spec: OffsetSpec) -> dict[Partition, Any]:
-        """Offsets and leader epochs, as confluent_kafka has them."""
+    def _told(
+        self, partitions: Collection[Partition], spec: OffsetSpec, isolation: IsolationLevel | None = None
+    ) -> dict[Partition, Any]:
+        """Offsets and leader epochs, as confluent_kafka has them. `isolation` None: the source's."""
         if not partitions:
             return {}
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
-        futures = self._client.list_offsets(asked, isolation_level=self._isolation, request_timeout=self._timeout_secs)
+        how = self._isolation if isolation is None else isolation
+        futures = self._client.list_offsets(asked, isolation_level=how, request_timeout=self._timeout_secs)
         return {(one.topic, one.partition): self._answer(future) for one, future in futures.items()}
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
@@ -146,22 +160,35 @@ class KafkaBrokers:
         try:
             while True:
                 try:
-                    return future.result(ANSWER_POLL_SECS)
+                    found = future.result(ANSWER_POLL_SECS)
                 except TimeoutError:
                     self._client.poll(0)
                     if (refusal := self._reports.refusal()) is not None:
                         self._give_up(refusal)
+                    if self._is_nobody_there():
+                        self._fail(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+                else:
+                    self._has_answered = True
+                    return found
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing(str(error)) from error
             self._client.poll(0)
             self._fail(error.args[0], error)
 
+    def _is_nobody_there(self) -> bool:
+        """Brokers that have answered this process may be restarted: they have the whole time."""
+        secs = self._monotonic() - self._opened_ts
+        return not self._has_answered and self._reports.all_down and secs >= DOWN_SECS
+
     def _fail(self, error: KafkaError, cause: Exception | None = None) -> NoReturn:
-        timed_out = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
-        newest = self._reports.newest
-        said = newest if error.code() in timed_out and newest is not None else error
-        self._give_up(self._reports.refusal() or read_error(said), cause)
+        newest, refusal = self._reports.newest, self._reports.refusal()
+        if refusal is None and error.code() in _TIMED_OUT and not self._has_answered:
+            secs = self._monotonic() - self._opened_ts
+            self._opened = None
+            raise never_answered(self._options, secs, newest) from cause
+        said = newest if error.code() in _TIMED_OUT and newest is not None else error
+        self._give_up(refusal or read_error(said), cause)
 
     def _give_up(self, found: BlizzardError, cause: Exception | None = None) -> NoReturn:
         """The next question is asked by a client that knows nothing old."""

@@ -17,10 +17,12 @@ on to ask the old leader."""
 
 
 class Reports:
-    """Of one client, which calls this from its own threads. `newest`: the last error beside the answers."""
+    """Of one client, which calls this from its own threads. `newest`: the last error beside the answers, and of these
+    rather one that gives a reason. `all_down`: whether at some time no broker could be reached."""
 
     def __init__(self) -> None:
         self.newest: KafkaError | None = None
+        self.all_down = False
         self._token_error: BlizzardError | None = None
         self._first: Token | None = None
 
@@ -33,7 +35,10 @@ class Reports:
         return None
 
     def note(self, error: KafkaError) -> None:
-        self.newest = error
+        is_sum = error.code() == KafkaError._ALL_BROKERS_DOWN
+        self.all_down = self.all_down or is_sum
+        if not is_sum or self.newest is None:
+            self.newest = error
 
     def prepare_token(self, config: str) -> None:
         """Errors as of `new_token`, which a client that is being made would hide, and wait for ten seconds."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -24,12 +24,15 @@ _PEEKING = {
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
     """`lag`: offsets that wait; some may have no message. `waiting_since_ts`: the time of the first message that waits
-    (Unix seconds); None: there is none, or it has no time."""
+    (Unix seconds); None: there is none, or it has no time. `held_back`: offsets behind them that no run may read yet,
+    since a transaction is open; `held_since_ts`: the time of the first of these messages."""
 
     partition: Partition
     next_offset: int
     end_offset: int
     waiting_since_ts: float | None = None
+    held_back: int = 0
+    held_since_ts: float | None = None
 
     @property
     def lag(self) -> int:
@@ -41,6 +44,7 @@ def lags(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint | 
     `Brokers`."""
     cluster = brokers.cluster()
     partitions = sorted(cluster.partitions())
+    highs = brokers.high_watermarks(partitions)  # before the ends: what comes in between is not held back
     ends, firsts = brokers.end_offsets(partitions), brokers.first_offsets(partitions)
     found = []
     for partition in partitions:
@@ -48,7 +52,22 @@ def lags(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint | 
         found.append(PartitionLag(partition, firsts[partition] if known is None else known, ends[partition]))
     behind = {one.partition: max(one.next_offset, firsts[one.partition]) for one in found if one.lag}
     times = first_times(options, behind) if behind else {}
-    return [PartitionLag(p.partition, p.next_offset, p.end_offset, times.get(p.partition)) for p in found]
+    held = {partition: high - ends[partition] for partition, high in highs.items() if high > ends[partition]}
+    since = first_times(_with_open_ones(options), {each: ends[each] for each in held}) if held else {}
+    return [
+        replace(
+            one,
+            waiting_since_ts=times.get(one.partition),
+            held_back=held.get(one.partition, 0),
+            held_since_ts=since.get(one.partition),
+        )
+        for one in found
+    ]
+
+
+def _with_open_ones(options: KafkaOptions) -> KafkaOptions:
+    """The options, to read messages of transactions that are open, too."""
+    return options.model_copy(update={"isolation": "read_uncommitted"})
 
 
 def first_times(

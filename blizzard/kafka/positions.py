@@ -144,10 +144,17 @@ def new_partitions(checkpoint: TopicCheckpoint, cluster: Cluster) -> list[Partit
     return [partition for partition in cluster.partitions() if checkpoint.next_offset(partition) is None]
 
 
-def beginnings(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) -> dict[Partition, int]:
-    """Where partitions begin that are new, from the first messages that they still have. A partition that was added to
-    a known topic began with 0, whatever is gone of it since; of a topic that is new nobody knows what it had."""
-    return {partition: 0 if partition[0] in checkpoint.topics else first for partition, first in firsts.items()}
+def with_new_partitions(checkpoint: TopicCheckpoint, brokers: Brokers, cluster: Cluster) -> TopicCheckpoint:
+    """A partition that was added to a known topic begins with 0, whatever is gone of it since; of a topic that is new
+    nobody knows what it had, and its partitions begin with the first messages that they have. Errors as of
+    `Brokers`."""
+    new = new_partitions(checkpoint, cluster)
+    if not new:
+        return checkpoint
+    firsts = brokers.first_offsets(new)
+    return with_offsets(
+        checkpoint, {each: 0 if each[0] in checkpoint.topics else firsts[each] for each in new}, cluster
+    )
 
 
 def lags(checkpoint: TopicCheckpoint, ends: Mapping[Partition, int]) -> dict[Partition, int]:
@@ -164,6 +171,13 @@ def lost_messages(checkpoint: TopicCheckpoint, firsts: Mapping[Partition, int]) 
         if first > at:
             gaps.append(Gap((name, number), position.topic_id, at, first))
     return gaps
+
+
+def lost_before(checkpoint: TopicCheckpoint, brokers: Brokers, ends: Mapping[Partition, int]) -> list[Gap]:
+    """Errors as of `Brokers`."""
+    # Of a partition that ends where the source stands nothing is gone: it has had no message since.
+    waiting = [partition for partition, lag in lags(checkpoint, ends).items() if lag > 0]
+    return lost_messages(checkpoint, brokers.first_offsets(waiting))
 
 
 def refuse_gaps(gaps: list[Gap], source_id: str) -> None:

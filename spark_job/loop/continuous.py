@@ -57,7 +57,7 @@ class _Schedule:
         self._discover = discover
         self._log = log
         self._clock = clock
-        self._pause = RetryPause(job.ingest, clock, clock())
+        self._pause = RetryPause(job.ingest, clock, clock(), draining=False)
         self.failed = False
         """Whether its attempts were used up, and no step has succeeded since."""
 

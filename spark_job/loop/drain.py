@@ -62,7 +62,7 @@ class _Turns:
         self._discovery_error: BlizzardError | None = None
         self._log = log
         self._clock = clock
-        self._pause = RetryPause(job.ingest, clock, 0.0)
+        self._pause = RetryPause(job.ingest, clock, 0.0, draining=True)
 
     def take(self) -> bool:
         """One step, unless the source is paused. Returns whether there may be more to do at once."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 from zlib import crc32
 
-from blizzard.errors import LostRace, RetryableError
+from blizzard.errors import LostRace, NeverAnswered, RetryableError
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.backoff import backoff_secs
@@ -131,13 +131,15 @@ class Ingest:
                 return self.totals
 
     def _back_off(self, error: RetryableError | None, failures: int) -> int:
-        self._sleep(self.retry_after_secs(error, failures + 1))
+        self._sleep(self.retry_after_secs(error, failures + 1, draining=True))
         return failures + 1
 
-    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
+    def retry_after_secs(self, error: RetryableError | None, failures: int, *, draining: bool) -> float:
         """The pause after `failures` failures in a row (error None: a lost race). The next step starts with recovery.
-        Raises the error once the attempts are used up."""
-        if failures >= self._settings.max_attempts:
+        Raises the error once the attempts are used up: for a draining run half of them, if what it needs has never
+        answered and may have another address."""
+        attempts = self._settings.max_attempts
+        if failures >= (-(-attempts // 2) if draining and isinstance(error, NeverAnswered) else attempts):
             raise error or LostRace(
                 f"other jobs of source {self._identity.source_id} committed first {failures} times in a row. "
                 "Nothing is lost; run one job per source at a time."

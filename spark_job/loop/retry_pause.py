@@ -11,19 +11,20 @@ from spark_job.loop.ingest import Step
 class Retrying(Protocol):
     """Says how long a source is paused (`Ingest`)."""
 
-    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float: ...
+    def retry_after_secs(self, error: RetryableError | None, failures: int, *, draining: bool) -> float: ...
 
 
 class RetryPause:
     """Pauses one source after a transient failure or a lost race, longer after more of them in a row."""
 
-    def __init__(self, ingest: Retrying, clock: Callable[[], float], resume_ts: float) -> None:
+    def __init__(self, ingest: Retrying, clock: Callable[[], float], resume_ts: float, *, draining: bool) -> None:
         self.resume_ts = resume_ts
         """The source is paused until then."""
         self.failures = 0
         """Number of failures and lost races since the last success."""
         self._ingest = ingest
         self._clock = clock
+        self._draining = draining
 
     def attempt(self, work: Callable[[], Step]) -> Step | None:
         """The result of the work; None: retry it after the pause. Raises BlizzardError after the last attempt."""
@@ -34,7 +35,8 @@ class RetryPause:
             step, failure = Step.LOST, error
         if step is Step.LOST:
             self.failures += 1
-            self.resume_ts = self._clock() + self._ingest.retry_after_secs(failure, self.failures)
+            pause_secs = self._ingest.retry_after_secs(failure, self.failures, draining=self._draining)
+            self.resume_ts = self._clock() + pause_secs
             return None
         self.failures = 0
         return step

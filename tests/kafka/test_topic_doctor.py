@@ -9,9 +9,8 @@ import pytest
 
 from blizzard.cli import main
 from blizzard.doctor import topics as checks
-from blizzard.kafka.client import KafkaBrokers
 from tests.kafka.topic_lake import NewLake, TopicLake
-from tests.kafka.topics import Message, create_topic, delete_topic, forget_before
+from tests.kafka.topics import Message, create_topic, delete_topic, forget_before, open_transaction
 
 Verdicts = dict[str, str]
 
@@ -66,6 +65,25 @@ def test_messages_that_wait_for_long_are_named(
     assert doctor.wrong() == {"topics.lag": "problem"}
 
 
+def test_a_transaction_that_is_open_for_long_is_a_warning(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, ago_ms = new_lake(), round(1000 * (time.time() - 7300))
+    doctor = Doctor(lake, tmp_path, capsys)
+    lake.produce(b"a")
+    lake.run()
+    with open_transaction(lake.settings, lake.topic, [b"not for long"]):
+        assert doctor.wrong() == {}
+    lake.run()
+    with open_transaction(lake.settings, lake.topic, [Message(b"open", timestamp_ms=ago_ms)]):
+        assert doctor.wrong() == {"topics.lag": "warning"}
+        said = doctor.found["topics.lag"]["found"]
+        assert (
+            said
+            == f"1 offsets of {lake.topic}/0 are behind a transaction that is open for 2 hours, and no run reads them"
+        )
+
+
 def test_messages_that_are_gone_stop_the_source_or_not(
     new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,9 +117,8 @@ def test_a_topic_that_is_another_or_none_is_a_problem(
 
 
 def test_brokers_that_do_not_answer_are_a_problem_beside_which_the_state_is_looked_at(
-    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(KafkaBrokers.__init__, "__defaults__", (2.0, time.sleep))
     lake = new_lake()
     doctor = Doctor(lake, tmp_path, capsys)
     lake.produce(b"{torn")

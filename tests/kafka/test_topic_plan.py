@@ -125,6 +125,28 @@ def test_a_topic_that_was_made_again_would_stop_the_run(new_lake: NewLake, capsy
     assert "was deleted and made again" in plan(lake, capsys, code=1)["problem"]
 
 
+def test_topics_that_are_not_there_are_named_as_a_run_names_them(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b"a")
+    both = f"topics: [{lake.topic}, not-there]"
+    assert main(["plan", str(lake.config_file(kafka=both))]) == 1  # a new source stops
+    assert "there is no topic not-there on" in capsys.readouterr().err
+    lake.run()
+    lake.produce(b"b")
+    found = plan(lake, capsys, kafka=both)
+    assert (found["missing"], found["problem"], found["lag"]) == (["not-there"], None, 1)
+    assert main(["plan", str(lake.config_file(kafka=both))]) == 0
+    assert f"misses      there is no topic not-there on {lake.servers}" in capsys.readouterr().out
+    assert plan(lake, capsys)["missing"] == []
+    delete_topic(lake.settings, lake.topic)
+    found = plan(lake, capsys)
+    assert (found["missing"], found["problem"], found["lag"]) == ([lake.topic], None, 0)
+    lake.run()
+    assert lake.named("topics_missing")[-1]["topics"] == found["missing"]
+    pattern = "topic_pattern: 'of-nobody-.*'"
+    assert plan(lake, capsys, kafka=pattern)["missing"] == ["of-nobody-.*"]
+
+
 def test_new_partitions_are_planned_from_their_beginning(new_lake: NewLake, capsys: Capsys) -> None:
     lake = new_lake()
     lake.produce(b"a")

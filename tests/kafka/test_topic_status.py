@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from blizzard.cli import main
-from blizzard.kafka.client import KafkaBrokers
 from tests.kafka.topic_lake import NewLake, TopicLake
-from tests.kafka.topics import Message, end_offset, produce_in_transaction, until
+from tests.kafka.topics import (
+    Message,
+    create_topic,
+    delete_topic,
+    end_offset,
+    open_transaction,
+    produce_in_transaction,
+    until,
+)
 
 
 def status(
@@ -70,10 +77,52 @@ def test_offsets_without_messages_are_a_lag_without_a_time(
     assert (found["lag"], found["partitions"][0]["lag_secs"]) == (2, None)
 
 
-def test_brokers_that_do_not_answer_are_a_problem(
-    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_an_open_transaction_is_told_of_and_is_no_lag(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(KafkaBrokers.__init__, "__defaults__", (2.0, time.sleep))
+    lake, ago_ms = new_lake(partitions=2), round(1000 * (time.time() - 600))
+    lake.produce(b"a")
+    lake.run()
+    with open_transaction(lake.settings, lake.topic, [Message(b"open", timestamp_ms=ago_ms)]):
+        lake.produce(b"behind it", Message(b"in another partition", partition=1))
+        found = status(lake, tmp_path, capsys)
+        assert [(one["lag"], one["held_back"]) for one in found["partitions"]] == [(0, 2), (1, 0)]
+        assert 600 <= found["partitions"][0]["held_back_secs"] < 700
+        assert (found["partitions"][1]["held_back_secs"], found["lag"], found["problem"]) == (0, 1, None)
+        assert main(["status", str(configuration(lake, tmp_path))]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert "held back 2 offsets of 1 partitions behind open transactions, for 6" in shown
+        found = status(lake, tmp_path, capsys, kafka="isolation: read_uncommitted")
+        assert [(one["lag"], one["held_back"]) for one in found["partitions"]] == [(2, 0), (1, 0)]
+    until(lambda: end_offset(lake.settings, lake.topic) == 4, "the end of the transaction")
+    found = status(lake, tmp_path, capsys)
+    assert [(one["lag"], one["held_back"]) for one in found["partitions"]] == [(3, 0), (1, 0)]
+
+
+def test_a_topic_that_is_gone_is_shown_as_gone_and_is_no_lag(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake(partitions=3)
+    other, pattern = f"{lake.topic}.other", f"topic_pattern: '{lake.topic}.*'"
+    create_topic(lake.settings, other)
+    lake.produce(b"a")
+    lake.run(kafka=pattern)
+    assert status(lake, tmp_path, capsys, kafka=pattern)["gone"] == []
+    lake.produce(b"b")
+    found = status(lake, tmp_path, capsys, kafka=f"topics: [{other}]")
+    assert (found["gone"], found["lag"]) == ([{"topic": lake.topic, "partitions": 3, "is_named": False}], 0)
+    delete_topic(lake.settings, lake.topic)
+    found = status(lake, tmp_path, capsys, kafka=pattern)
+    assert found["gone"] == [{"topic": lake.topic, "partitions": 3, "is_named": True}]
+    assert (found["lag"], found["problem"], [one["topic"] for one in found["partitions"]]) == (0, None, [other])
+    assert main(["status", str(configuration(lake, tmp_path, pattern))]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"not read on {lake.topic}, of which 3 partitions were read: the brokers do not have it" in shown
+
+
+def test_brokers_that_do_not_answer_are_a_problem(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lake = new_lake()
     lake.produce(b"a")
     lake.run()

@@ -1,7 +1,8 @@
 """Topics, and messages into and out of them, with confluent_kafka. `settings`: `KafkaCluster.client_settings()`."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,19 @@ def produce_in_transaction(
     producer.flush(WAIT_SECS)
     (producer.commit_transaction if commit else producer.abort_transaction)(WAIT_SECS)
     return _acknowledged(places)
+
+
+@contextmanager
+def open_transaction(settings: Mapping[str, Any], topic: str, messages: Iterable[bytes | Message]) -> Iterator[None]:
+    """The messages are stored, and neither committed nor aborted within the block; after it they are aborted."""
+    producer = Producer(_with(settings, {"transactional_id": "an-open-one"}))
+    producer.init_transactions(WAIT_SECS)
+    producer.begin_transaction()
+    places = _send(producer, topic, messages)
+    producer.flush(WAIT_SECS)
+    _acknowledged(places)
+    yield
+    producer.abort_transaction(WAIT_SECS)
 
 
 def end_offset(

@@ -35,7 +35,8 @@ class ScriptedIngest:
         self.steps.append((now_ts - 100_000.0, step))
         return step
 
-    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
+    def retry_after_secs(self, error: RetryableError | None, failures: int, *, draining: bool) -> float:
+        assert draining
         if failures >= self.max_attempts:
             raise error or LostRace("lost too often")
         return 2.0 * failures

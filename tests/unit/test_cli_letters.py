@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from blizzard.cli import main
-from blizzard.cli.letter_groups import reason_of
+from blizzard.cli.letter_groups import LetterGroups, kind_of
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from tests.unit.operator_world import IDENTITY, OperatorWorld, files_below
 
@@ -52,8 +52,8 @@ def test_letters_are_grouped_by_what_their_reasons_have_in_common(
     groups = [(each["stage"], each["reason"], each["files"], each["records"]) for each in found["groups"]]
     assert groups == [
         ("parse", "n: '…' is no number", 2, 4),
-        ("parse", "no UTF-N", 1, 1),
-        ("decompress", "truncated gzip at byte N", 1, 0),
+        ("parse", "no UTF-8", 1, 1),
+        ("decompress", "truncated gzip at byte 17", 1, 0),
     ]
     first = found["groups"][0]
     assert (first["first_ts"], first["last_ts"]) == (FIRST_TS + DAY_SECS, FIRST_TS + 2 * DAY_SECS)
@@ -61,7 +61,27 @@ def test_letters_are_grouped_by_what_their_reasons_have_in_common(
 
 
 def test_reasons_without_their_values() -> None:
-    assert reason_of('`a b`: expected 3.5, found "x"\nmore') == "'…': expected N, found '…'"
+    assert kind_of('`a b`: expected 3.5, found "x"\nmore') == "'…': expected N, found '…'"
+
+
+@pytest.mark.parametrize(
+    ("errors", "reason"),
+    [
+        (["schema 7: 'a' is no 'int'\nmore"], "schema 7: 'a' is no 'int'"),
+        (["schema 7: 'a' is no 'int'"] * 2, "schema 7: 'a' is no 'int'"),
+        (["schema 7: 'a' is no 'int'", "schema 7: 'b' is no 'int'"], "schema 7: '…' is no 'int'"),
+        (["above 1.5 of 9", "above 2 of 9", "above 1.5 of 9", "above 3 of 8"], "above N of N"),
+        (["column N of 'a'", "column 4 of 'b'", "column N of 'a'"], "column N of '…'"),
+        (["column 4 of 'b'", "column N of 'a'"], "column N of '…'"),
+        ([""], ""),
+    ],
+)
+def test_a_group_shows_the_values_that_all_of_its_letters_have(errors: list[str], reason: str) -> None:
+    groups = LetterGroups()
+    for row, error in enumerate(errors):
+        groups.add({"stage": "parse", "path": "a", "etag": "e", "row": row, "error": error})
+    (group,) = groups.largest_first()
+    assert (group.reason, group.records, group.error) == (reason, len(errors), errors[0])
 
 
 @pytest.mark.parametrize(

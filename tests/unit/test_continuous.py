@@ -41,7 +41,8 @@ class ScriptedIngest:
             raise step
         return step
 
-    def retry_after_secs(self, error: RetryableError | None, failures: int) -> float:
+    def retry_after_secs(self, error: RetryableError | None, failures: int, *, draining: bool) -> float:
+        assert not draining
         if failures >= self.max_attempts:
             raise error or LostRace("lost too often")
         return 2.5 * failures

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from blizzard.config.load import parse_config
-from blizzard.errors import AccessDenied, PermanentError, RetryableError, StorageUnavailable
+from blizzard.errors import AccessDenied, NeverAnswered, PermanentError, RetryableError, StorageUnavailable
 from blizzard.log import silent
 from blizzard.state.batch import OnOverwrite, PlannedFile
 from blizzard.state.checkpoint import WatermarkState
@@ -275,9 +275,21 @@ def test_the_configuration_sets_the_number_of_attempts_and_the_longest_pause() -
     document = {"pipelines": {"p": {"table_uri": "/lake", "sources": {"a": source}}}}
     [(pipeline, found)] = parse_config(json.dumps(document), {}).sources()
     job = source_job(pipeline, found, engine=SparkEngine(no_engine), s3=S3Settings(), log=silent)
-    assert job.ingest.retry_after_secs(StorageUnavailable("503"), 29) <= 0.25
-    with pytest.raises(StorageUnavailable):
-        job.ingest.retry_after_secs(StorageUnavailable("503"), 30)
+    for draining in (True, False):
+        assert job.ingest.retry_after_secs(StorageUnavailable("503"), 29, draining=draining) <= 0.25
+        with pytest.raises(StorageUnavailable):
+            job.ingest.retry_after_secs(StorageUnavailable("503"), 30, draining=draining)
+
+
+@pytest.mark.parametrize(("attempts", "drained"), [(1, 1), (2, 1), (7, 4), (8, 4)])
+def test_what_has_never_answered_is_tried_half_as_often_by_a_run_that_ends(attempts: int, drained: int) -> None:
+    world = World(settings(max_attempts=attempts))
+    ingest, error = world.job(), NeverAnswered("nobody there")
+    for last, draining in ((drained, True), (attempts, False)):
+        for failures in range(1, last):
+            ingest.retry_after_secs(error, failures, draining=draining)
+        with pytest.raises(NeverAnswered):
+            ingest.retry_after_secs(error, last, draining=draining)
 
 
 def no_engine() -> SparkSession:

@@ -53,6 +53,9 @@ class FakeBrokers:
     def end_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
         return self._answer("end", partitions, 1)
 
+    def high_watermarks(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
+        raise NotImplementedError
+
     def ends(self, partitions: Collection[Partition]) -> Mapping[Partition, End]:
         offsets = self.end_offsets(partitions)
         return {each: End(at, None if self.without_epochs else self._epoch(each[1])) for each, at in offsets.items()}

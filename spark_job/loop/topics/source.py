@@ -10,15 +10,14 @@ from blizzard.kafka.brokers import Brokers, Cluster, End, Place
 from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
 from blizzard.kafka.positions import (
     Gap,
-    beginnings,
     check_ends,
     check_topics,
     first_positions,
     lags,
-    lost_messages,
-    new_partitions,
+    lost_before,
     refuse_gaps,
     topics_missing,
+    with_new_partitions,
     with_offsets,
 )
 from blizzard.kafka.takeover import check_still_taken_over, taken_over
@@ -136,16 +135,11 @@ class TopicSource:
         check_topics(checkpoint, cluster)
         check_still_taken_over(checkpoint, self._options, self._identity.source_id)
         self._note_missing(cluster)
-        new = new_partitions(checkpoint, cluster)
-        found = checkpoint
-        if new:
-            found = with_offsets(checkpoint, beginnings(checkpoint, self._brokers.first_offsets(new)), cluster)
+        found = with_new_partitions(checkpoint, self._brokers, cluster)
         told = self._brokers.ends(cluster.partitions())
         self._check_logs(found, told)
         found, ends = with_epochs(found, told), {partition: end.offset for partition, end in told.items()}
-        # Of a partition that ends where the source stands nothing is gone: it has had no message since.
-        behind_end = [partition for partition, lag in lags(found, ends).items() if lag > 0]
-        gaps = lost_messages(found, self._brokers.first_offsets(behind_end))
+        gaps = lost_before(found, self._brokers, ends)
         if gaps and self._options.on_lost_offsets == "stop":
             refuse_gaps(gaps, self._identity.source_id)
         behind = with_offsets(found, {gap.partition: gap.end for gap in gaps})
