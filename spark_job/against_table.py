@@ -24,9 +24,9 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.local.table_options import table_options
-from spark_job.engines.local.transaction import describe
 from spark_job.table.columns import SOURCE_COLUMN, added_fields, names_members, source_column
 from spark_job.table.configured_changes import ConfiguredChanges, configured_changes
+from spark_job.table.delta_description import describe
 from spark_job.table.derived_columns import known_columns
 from spark_job.table.evolution import RESERVED
 from spark_job.table.file_layout import TableDescription, why_spark_must_write

@@ -19,6 +19,8 @@ from blizzard.storage.parallel_calls import ParallelCalls
 LOG_FOLDER = "_delta_log/"
 WHOLE_LOG = sys.maxsize
 """A limit of commits that no log reaches."""
+OF_FILES = (b'{"add"', b'{"remove"')
+"""How nearly all lines of a large commit begin. They tell nothing else."""
 _FIRST_READS = 8
 """Commits that are read one by one: the newest few have nearly always what is looked for."""
 _PARALLEL_READS = 16
@@ -63,7 +65,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
     schema, operation = None, None
     try:
         for line in filter(None, data.split(b"\n")):
-            if line.startswith((b'{"add"', b'{"remove"')):
+            if line.startswith(OF_FILES):
                 continue
             action = json_fields.mapping(json.loads(line))
             if "txn" in action:

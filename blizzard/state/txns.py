@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from blizzard.errors import UnreadableState
 from blizzard.state.delta_checkpoints import newest_checkpoint
-from blizzard.state.delta_log import LOG_FOLDER, commit_version
+from blizzard.state.delta_log import LOG_FOLDER, OF_FILES, commit_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -26,7 +26,8 @@ class Txn:
 
 
 def txns_of(store: ObjectStore) -> list[Txn]:
-    """The newest Txn of each app id. Raises UnreadableState if the log lacks a part."""
+    """The newest Txn of each app id. Raises UnreadableState if the log lacks a part, or a line is not an
+    action."""
     keys = [info.key for info in store.list(LOG_FOLDER, recursive=False)]
     checkpoint, files = newest_checkpoint(keys)
     commits = {version: key for key in keys if (version := commit_version(key)) is not None and version > checkpoint}
@@ -46,7 +47,7 @@ def txns_of(store: ObjectStore) -> list[Txn]:
 def _txn_actions(key: str, data: bytes) -> Iterator[Mapping[str, Any]]:
     if key.endswith(".json"):
         for line in filter(None, data.split(b"\n")):
-            if b'"txn"' in line[:20] and "txn" in (action := json.loads(line)):
+            if not line.startswith(OF_FILES) and "txn" in (action := json_fields.mapping(json.loads(line))):
                 yield action["txn"]
         return
     file = pq.ParquetFile(BytesIO(data))

@@ -139,15 +139,16 @@ class Lake:
         return run(self.job(), late=late)
 
     @contextmanager
-    def process(self, *, in_this_jvm: bool = False) -> Iterator[ChildProcess]:
-        """The job in a process of its own, which is gone at the end of the block; with a JVM of its own, or in the one
-        of this lake's session."""
+    def process(self, *, engine: str = "spark", in_this_jvm: bool = False) -> Iterator[ChildProcess]:
+        """The job in a process of its own, which is gone at the end of the block; if it needs a JVM, with one of its
+        own, or with that of this lake's session."""
         module, environment = "spark_job.main", {}
         if in_this_jvm:
             gateway = self.spark().sparkContext._gateway.gateway_parameters
             environment = {"PYSPARK_GATEWAY_PORT": f"{gateway.port}", "PYSPARK_GATEWAY_SECRET": gateway.auth_token}
             module = "tests.spark.attached_job"
-        options = ["--config", str(self.folder / "pipelines.yaml"), "--jars", str(JARS), "--sweep", "--once"]
+        options = ["--config", str(self.folder / "pipelines.yaml"), "--jars", str(JARS), "--engine", engine]
+        options += ["--sweep", "--once"]
         conf = conf_options({**SHORT_JOB, "spark.sql.shuffle.partitions": "2"})
         with ChildProcess([module, *options, *conf], environment, self.folder / "job.log") as part:
             yield part

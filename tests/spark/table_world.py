@@ -14,17 +14,20 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from blizzard.log import silent
 from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from blizzard.storage.local import LocalStore
-from spark_job.engines.local.table import LocalTable
-from spark_job.engines.spark.java_references import JavaReferences
-from spark_job.engines.spark.table import SparkTable
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.auto import AutoEngine
+from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.table.delta_table import DeltaSourceTable
-from spark_job.table.engine import TableEngine
 from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
+from spark_job.tasks.engine import Engine
 from spark_job.write.parquet_files import DataFile, TableLayout
 
+ENGINES = ("spark", "local", "auto")
 APP_ID = "blizzard:events:landing"
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 SOURCE = pa.struct(
@@ -60,7 +63,7 @@ class World:
     partition_by: tuple[str, ...] = ()
     partition_columns: dict[str, str] = field(default_factory=dict)
     engine: str = "spark"
-    """`spark` or `local`."""
+    """One of `ENGINES`."""
 
     @property
     def table(self) -> Path:
@@ -80,12 +83,17 @@ class World:
         source = replace(wanted, **of_source)
         more = {"store": LocalStore(self.table, may_be_missing=True), "clock": self.now_ts, **changes}
         engine = more.pop("engine", self.engine)
-        return DeltaSourceTable(self.engine_of(source, engine), source, **more)
+        return DeltaSourceTable(self.engine_named(engine).table(source), source, **more)
 
-    def engine_of(self, source: TableSource, engine: str) -> TableEngine:
-        store = LocalStore(self.table, may_be_missing=True)
-        local = LocalTable(source, store, dict, clock=self.now_ts)
-        return local if engine == "local" else SparkTable(self.spark, source, JavaReferences())
+    def engine_named(self, name: str) -> Engine:
+        """One that has run no tasks: it has no processes to end."""
+        local = LocalEngine(S3Settings(), dict, silent, clock=self.now_ts)
+        engines: dict[str, Callable[[], Engine]] = {
+            "spark": lambda: SparkEngine(self.spark),
+            "local": lambda: local,
+            "auto": lambda: AutoEngine(local, lambda: SparkEngine(self.spark), silent),
+        }
+        return engines[name]()
 
     def write(self, layout: TableLayout, *ids: str | None, folder: str = "", of: str = "", **more: Any) -> DataFile:
         """One Parquet file with these ids, of the source's file `of`; `more`: constant columns, and those of the

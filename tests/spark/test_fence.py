@@ -1,15 +1,54 @@
-"""One winner: a job that commits second notices it, discards its batch and plans again."""
+"""One winner, whatever the engines of the jobs: a job that commits second notices it, discards its batch and plans
+again."""
 
 import os
 import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from infra.local.processes.child_process import ChildProcess
-from tests.spark.lake import Lake, event_of, exit_of, ids, run
+from spark_job.wiring import SourceJob
+from tests.spark.engine_lake import EngineLake
+from tests.spark.lake import event_of, exit_of, ids, run
 
 pytestmark = pytest.mark.spark
+PAIRS = (("spark", "spark"), ("local", "local"), ("spark", "local"), ("local", "spark"), ("auto", "auto"))
+"""Of engines: that of the job which is slow, and of the one that overtakes it."""
+
+
+@pytest.fixture(params=PAIRS, ids="-".join)
+def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
+    found: tuple[str, str] = request.param
+    return found
+
+
+@pytest.fixture
+def lake(pair: tuple[str, str], tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLake]:
+    """Of the slow job."""
+    with closing(EngineLake(tmp_path, spark, chosen=pair[0])) as made:
+        yield made
+
+
+def alone(*engines: str) -> pytest.MarkDecorator:
+    """For a test in which nobody is overtaken."""
+    return pytest.mark.parametrize("pair", [(engine, engine) for engine in engines], indirect=True, ids=engines)
+
+
+def two_jobs(lake: EngineLake, pair: tuple[str, str]) -> tuple[SourceJob, SourceJob]:
+    """The slow one and the fast one."""
+    slow, lake.chosen = lake.job(), pair[1]
+    return slow, lake.job()
+
+
+def slow_and_fast(lake: EngineLake, pair: tuple[str, str]) -> tuple[SourceJob, SourceJob]:
+    """Of the sources of `TWO`: `landing` is slow, `partner` overtakes it."""
+    landing, lake.chosen = lake.jobs(TWO)[0], pair[1]
+    return landing, lake.jobs(TWO)[1]
 
 
 def run_to_next_plan(job: ChildProcess) -> int:
@@ -38,12 +77,15 @@ def let_them_race(one: ChildProcess, other: ChildProcess) -> None:
         send(job, signal.SIGCONT)
 
 
-def test_two_concurrent_jobs_ingest_every_row_once_and_both_succeed(lake: Lake) -> None:
+@pytest.mark.parametrize(
+    "pair", [("spark", "spark"), ("local", "local"), ("local", "spark")], indirect=True, ids="-".join
+)
+def test_two_concurrent_jobs_ingest_every_row_once_and_both_succeed(lake: EngineLake, pair: tuple[str, str]) -> None:
     lake.settings |= {"checkpoint": {"interval_files": 4}}
     for n in range(24):
         lake.put(f"{n:02d}.ndjson.gz", *ids(10 * n, 10 * n + 10))
     lake.write_config()
-    with lake.process() as one, lake.process(in_this_jvm=True) as other:
+    with lake.process(engine=pair[0]) as one, lake.process(engine=pair[1], in_this_jvm=True) as other:
         let_them_race(one, other)
         totals = [event_of(job, "drained") for job in (one, other)]
         exits = [exit_of(job) for job in (one, other)]
@@ -54,31 +96,31 @@ def test_two_concurrent_jobs_ingest_every_row_once_and_both_succeed(lake: Lake) 
     assert sum(job["lost_races"] for job in totals) > 0, "the jobs did not race, so this run proves nothing"
 
 
-def test_a_job_that_loses_a_race_discards_its_batch(lake: Lake) -> None:
+def test_a_job_that_loses_a_race_discards_its_batch(lake: EngineLake, pair: tuple[str, str]) -> None:
     lake.put("a.ndjson.gz", *ids(0, 3))
     lake.run()
     lake.put("b.ndjson.gz", *ids(3, 6))
-    slow, fast = lake.job(), lake.job()
+    slow, fast = two_jobs(lake, pair)
     lake.meanwhile["batch_read"] = lambda: run(fast)
     totals = run(slow)
     assert (totals.lost_races, totals.commits) == (1, 0)
     assert lake.verdict().good
 
 
-def test_of_two_first_commits_one_creates_the_table(lake: Lake) -> None:
+def test_of_two_first_commits_one_creates_the_table(lake: EngineLake, pair: tuple[str, str]) -> None:
     lake.put("a.ndjson.gz", *ids(0, 3))
-    slow, fast = lake.job(), lake.job()
+    slow, fast = two_jobs(lake, pair)
     lake.meanwhile["batch_read"] = lambda: run(fast)
     assert run(slow).lost_races == 1
     assert lake.versions() == [0]
     assert lake.verdict().good
 
 
-def test_the_loser_continues_with_the_files_that_the_winner_left(lake: Lake) -> None:
+def test_the_loser_continues_with_the_files_that_the_winner_left(lake: EngineLake, pair: tuple[str, str]) -> None:
     lake.settings |= {"checkpoint": {"interval_files": 1}}
     for n in range(3):
         lake.put(f"{n}.ndjson.gz", *ids(n, n + 1))
-    slow, fast = lake.job(), lake.job()
+    slow, fast = two_jobs(lake, pair)
     fast.sweep(late=False, record_if_empty=True)
     lake.meanwhile["batch_read"] = lambda: fast.ingest.step(draining=True)
     totals = run(slow)
@@ -92,7 +134,8 @@ TWO = {
 }
 
 
-def test_two_sources_with_the_same_paths_do_not_interfere(lake: Lake) -> None:
+@alone("spark", "local")
+def test_two_sources_with_the_same_paths_do_not_interfere(lake: EngineLake) -> None:
     for start, (name, more) in enumerate([("landing", {"n": 7}), ("partner", {"region": "north"})]):
         lake.put("day/a.ndjson", {"id": f"{start}-a", **more}, source=name)
         lake.put("day/b.ndjson", {"id": f"{start}-b", **more}, source=name)
@@ -109,7 +152,8 @@ def test_two_sources_with_the_same_paths_do_not_interfere(lake: Lake) -> None:
     assert [(row["n"], row["region"]) for row in lake.rows()][1:3] == [(7, None), (None, "north")]
 
 
-def test_an_overwrite_in_one_source_leaves_the_same_path_of_another_alone(lake: Lake) -> None:
+@alone("spark", "auto")
+def test_an_overwrite_in_one_source_leaves_the_same_path_of_another_alone(lake: EngineLake) -> None:
     wanted = {name: settings | {"on_overwrite": "replace"} for name, settings in TWO.items()}
     for name in wanted:
         lake.put("a.ndjson", {"id": f"old {name}"}, source=name)
@@ -121,10 +165,12 @@ def test_an_overwrite_in_one_source_leaves_the_same_path_of_another_alone(lake: 
     assert lake.ids() == ["new landing", "old partner"]
 
 
-def test_two_sources_that_create_the_table_concurrently_both_get_their_columns(lake: Lake) -> None:
+def test_two_sources_that_create_the_table_concurrently_both_get_their_columns(
+    lake: EngineLake, pair: tuple[str, str]
+) -> None:
     for name in TWO:
         lake.put("a.ndjson", {"id": name, "n": 1, "region": "north"}, source=name)
-    landing, partner = lake.jobs(TWO)
+    landing, partner = slow_and_fast(lake, pair)
     lake.meanwhile["batch_read"] = lambda: run(partner)
     run(landing)
     assert [(row["id"], row["n"], row["region"]) for row in lake.rows()] == [
@@ -133,10 +179,10 @@ def test_two_sources_that_create_the_table_concurrently_both_get_their_columns(l
     ]
 
 
-def test_a_commit_of_another_source_in_between_is_not_a_race(lake: Lake) -> None:
+def test_a_commit_of_another_source_in_between_is_not_a_race(lake: EngineLake, pair: tuple[str, str]) -> None:
     for name in TWO:
         lake.put("a.ndjson", {"id": name}, source=name)
-    landing, partner = lake.jobs(TWO)
+    landing, partner = slow_and_fast(lake, pair)
     run(landing)
     lake.put("b.ndjson", {"id": "second"}, source="landing")
     lake.meanwhile["batch_read"] = lambda: run(partner)

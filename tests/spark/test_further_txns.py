@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 from blizzard.errors import LostRace
 from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.table_source import TableSource
-from tests.spark.table_world import APP_ID, SCHEMA, World, Written
+from tests.spark.table_world import APP_ID, ENGINES, SCHEMA, World, Written
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.fixture(params=["spark", "local"])
+@pytest.fixture(params=ENGINES)
 def world(request: pytest.FixtureRequest, tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
     return World(tmp_path, spark, engine=request.param)
 
@@ -35,7 +35,7 @@ def test_a_commit_has_further_txns_that_only_ascend(world: World) -> None:
 def test_of_two_commits_with_the_same_further_txn_one_is_lost(world: World) -> None:
     world.source().append(None, sequence=0, user_metadata="0", further_txns={"a": 0})
     source = TableSource(str(world.table), "events:landing", APP_ID, SCHEMA, {}, ())
-    first, second = (world.engine_of(source, world.engine).start() for _ in range(2))
+    first, second = (world.engine_named(world.engine).table(source).start() for _ in range(2))
     for transaction in (first, second):
         transaction.add_txns({"a": 1})
     first.commit((), app_id="one", sequence=0, user_metadata="first")

@@ -10,10 +10,9 @@ from pyspark.sql import SparkSession
 
 from blizzard.errors import LostRace
 from spark_job.engines.needs_spark import NeedsSpark
-from tests.spark.table_world import APP_ID, World
+from tests.spark.table_world import APP_ID, ENGINES, World
 
 pytestmark = pytest.mark.spark
-ENGINES = ("spark", "local")
 DAY_SECS = 86_400
 PROPERTIES = "'delta.checkpointInterval' = '4', 'delta.logRetentionDuration' = 'interval 8 days'"
 

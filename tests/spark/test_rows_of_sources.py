@@ -29,7 +29,7 @@ def world(tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
 
 def asked(world: World, engine: str, source_id: str) -> TableEngine:
     source = TableSource(str(world.table), source_id, f"blizzard:{source_id}", COLUMNS, {}, world.partition_by)
-    return world.engine_of(source, engine)
+    return world.engine_named(engine).table(source)
 
 
 def insert(world: World, *rows: Row) -> None:

@@ -20,10 +20,9 @@ from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion
 from spark_job.table.delta_table import DeltaSourceTable
-from tests.spark.table_world import APP_ID, SCHEMA, World, Written, overtaken_by
+from tests.spark.table_world import APP_ID, ENGINES, SCHEMA, World, Written, overtaken_by
 
 pytestmark = pytest.mark.spark
-ENGINES = ("spark", "local")
 NTZ = (
     "id STRING NOT NULL, n BIGINT, t TIMESTAMP_NTZ, s STRUCT<a: INT NOT NULL, b: ARRAY<STRING>>, "
     "`x.y` DATE COMMENT 'a day'"
@@ -49,7 +48,7 @@ def described(actions: list[dict[str, Any]]) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("schema", [SCHEMA, NTZ], ids=["simple", "nested"])
 @pytest.mark.parametrize("partition_by", [(), ("n",)], ids=["flat", "partitioned"])
-def test_both_engines_make_the_same_table(
+def test_all_engines_make_the_same_table(
     tmp_path: Path, spark: Callable[[], SparkSession], schema: str, partition_by: tuple[str, ...]
 ) -> None:
     made = {}
@@ -60,7 +59,7 @@ def test_both_engines_make_the_same_table(
         assert world.source().layout() == before
         made[engine] = described(world.actions()), before
         assert world.versions() == [0]
-    assert made["spark"] == made["local"]
+    assert made["spark"] == made["local"] == made["auto"]
 
 
 def test_the_first_commit_holds_table_rows_and_state(world: World) -> None:

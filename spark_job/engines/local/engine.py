@@ -2,10 +2,11 @@
 
 import os
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from blizzard.errors import RetryableError
+from blizzard.errors import BlizzardError, RetryableError
 from blizzard.log import Log
 from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.storage.open import open_store
@@ -19,6 +20,8 @@ from spark_job.tasks.decided_records import DecidedRecords
 from spark_job.tasks.engine import Undecided
 from spark_job.tasks.report import Report
 from spark_job.write.parquet_files import DataFile
+
+MAX_TEXT_CHARS = 2_000
 
 
 class LocalEngine:
@@ -55,6 +58,10 @@ class LocalEngine:
                 f"reading files: {error}. Nothing was committed, and the batch is read again. If "
                 "it happens again, the machine is probably out of memory: lower `limits.task_memory_bytes`."
             ) from error
+        except BlizzardError:
+            raise
+        except Exception as error:
+            raise RetryableError(_unexpected(error)) from error
 
     def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
         if undecided.only_refused:
@@ -67,3 +74,13 @@ class LocalEngine:
 
     def close(self) -> None:
         self.processes.close()
+
+
+def _unexpected(error: Exception) -> str:
+    """As Spark's engine tells it of its tasks: one source fails, not the job. The end of the traceback has the error
+    and the files."""
+    text = "".join(traceback.format_exception(error)).strip()
+    return (
+        f"reading files: a task failed, nothing was committed: {text[-MAX_TEXT_CHARS:]}\nIt can be retried. If the "
+        "same error comes back each time, move a file that is named here out of the source."
+    )

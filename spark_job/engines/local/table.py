@@ -16,11 +16,12 @@ from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.source_rows import SourceRows
-from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit, describe
+from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.columns import needs_mapping
 from spark_job.table.configured_changes import Widening
+from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable, Transaction
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.schema import has_ntz

@@ -23,6 +23,7 @@ from spark_job.engines.local.schema_commit import PROTOCOL, encoded, protocol_wi
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.add_action import add_fields, modified_ms, partition_values
 from spark_job.table.constraints import CONSTRAINT_PROPERTY
+from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import has_ntz
@@ -44,17 +45,6 @@ PLAIN_PROPERTIES = (
 """Properties, or beginnings of their names, that need no other protocol."""
 CLEAN_UP = "delta.enableExpiredLogCleanup"
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-
-
-def describe(table: DeltaTable) -> TableDescription:
-    metadata, protocol = table.metadata(), table.protocol()
-    return TableDescription(
-        schema=StructType.fromJson(json.loads(table.schema().to_json())),
-        partition_by=tuple(metadata.partition_columns),
-        properties=metadata.configuration,
-        writer_version=protocol.min_writer_version,
-        writer_features=frozenset(protocol.writer_features or ()),
-    )
 
 
 class AppendTransaction:

@@ -42,6 +42,8 @@ class SparkEngine:
 
     def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
         """One Spark job."""
+        if not parts:
+            return []
         context = self._session().sparkContext
         collected = context.parallelize(parts, len(parts)).map(ReadTasks(task.to_json())).collect()
         return [Report.from_json(report) for report in collected]
