@@ -12,6 +12,11 @@ from blizzard.log import one_line
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*(?:://?/?[A-Za-z0-9_/.-]+)?")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
+ENOUGH_RECORDS = 100
+"""Fewer do not suggest that a column is never null."""
+MAX_NAMED = 20
+CLUSTERING = "a guess, if queries ask for times; such a table needs Spark for its commits"
+
 
 def config_text(found: Findings) -> str:
     return "\n".join([*_head(found), "pipelines:", *_pipelines(found)]) + "\n"
@@ -34,6 +39,8 @@ def _pipelines(found: Findings) -> Iterator[str]:
             yield _comment(note, "    ")
         if pipeline.partition_by:
             yield f"    partition_by: {_flow(list(pipeline.partition_by))}"
+        if pipeline.cluster_by:
+            yield f"    # cluster_by: {_flow(list(pipeline.cluster_by))}  # {CLUSTERING}"
         yield from _sources(pipeline)
 
 
@@ -95,8 +102,21 @@ def _schema(source: SourceFound) -> Iterator[str]:
         yield from _commented_columns(source.columns)
     else:  # YAML has such characters only as escapes
         yield f"schema: {_escaped(source.schema)}"
+    yield from _always_there(source.columns)
     for field in source.left_out:
         yield _comment(f"no column for {field.path}: {field.why}", "")
+
+
+def _always_there(columns: Sequence[ColumnFound]) -> Iterator[str]:
+    names = [quoted(column.name) for column in columns if column.seen == column.records >= ENOUGH_RECORDS]
+    if names:
+        records = max(column.records for column in columns)
+        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+        yield _comment(
+            f"in all of the {records:,} records: {', '.join(names[:MAX_NAMED])}{more}. If no record may lack one, "
+            "write NOT NULL behind its type: one that does is a dead letter then",
+            "",
+        )
 
 
 def _escaped(text: str) -> str:

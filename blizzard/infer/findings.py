@@ -77,6 +77,8 @@ class PipelineFound:
     partition_by: Sequence[str]
     sources: Sequence[SourceFound]
     notes: Sequence[str] = ()
+    cluster_by: Sequence[str] = ()
+    """What may be worth it, for a person to decide."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from spark_job.infer.observe import Sample
 
 OF_TEXT = frozenset({"STRING", "DATE", "TIMESTAMP"})
 """Types of values that are text in JSON: a column of texts takes them as they are."""
+TIMES = frozenset({"DATE", "TIMESTAMP"})
 MARGIN = 7
 """Folders that stay open beyond the oldest one with a file: the first run may be some days away."""
 MAX_LOOKBACK = 400
@@ -68,7 +69,17 @@ def _pipeline(name: str, uri: str, sources: Sequence[SourceFound], *, is_whole: 
     note = f"no partition_by: {least}{size:,} bytes are faster to read in one piece"
     if size >= PARTITION_BYTES:
         note = "no partition_by: no folder says the date of its files"
+        return PipelineFound(name, uri, (), sources, (note,), _times(sources)[:1])
     return PipelineFound(name, uri, (), sources, (note,))
+
+
+def _times(sources: Sequence[SourceFound]) -> list[str]:
+    """Columns of times that every record of every source had."""
+    always = [
+        {column.name: column.type for column in source.columns if column.seen == column.records > 0}
+        for source in sources
+    ]
+    return [name for name, kind in always[0].items() if kind in TIMES and all(one.get(name) == kind for one in always)]
 
 
 def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> SourceFound:

@@ -100,6 +100,13 @@ def needs_mapping(found: DataType) -> bool:
     return False
 
 
+def gets_mapping(properties: Mapping[str, str], added: Iterable[StructField]) -> str | None:
+    """The first of these columns for which a table with these properties has to get column mapping."""
+    if properties.get(MAPPING_PROPERTY, "none") != "none":
+        return None
+    return next((field.name for field in added if needs_mapping(StructType([field]))), None)
+
+
 def _columns_with_stats(
     columns: Sequence[StructField], partition_by: Sequence[str], cluster_by: Sequence[str]
 ) -> list[StructField]:

@@ -1,10 +1,15 @@
 """Spark's columns from the DDL of a configuration, without a Spark session."""
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampNTZType
+from collections.abc import Collection, Iterable
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, TimestampNTZType
 
 from blizzard.config import ddl
 from blizzard.errors import PermanentError
 from spark_job.expressions.spark_types import spark_struct
+
+NTZ = "timestampNtz"
+"""The table feature that a column of type TIMESTAMP_NTZ needs."""
 
 
 def columns_of(text: str) -> StructType:
@@ -33,3 +38,10 @@ def has_ntz(found: DataType) -> bool:
         case MapType():
             return has_ntz(found.keyType) or has_ntz(found.valueType)
     return False
+
+
+def gets_ntz(writer_features: Collection[str], added: Iterable[StructField]) -> str | None:
+    """The first of these columns for which a table with these features has to get another one."""
+    if NTZ in writer_features:
+        return None
+    return next((field.name for field in added if has_ntz(field.dataType)), None)

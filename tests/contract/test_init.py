@@ -287,3 +287,90 @@ class TestWhereItCannotTell:
     @pytest.mark.parametrize(("uri", "what"), [("gs://b/x", "URI: found 'gs://b/x'"), ("s3://A", "as the bucket")])
     def test_the_place_cannot_be_one(self, capfd: Out, uri: str, what: str) -> None:
         assert what in self.refused(capfd, uri)
+
+
+# -- proposals, each with how sure it is
+
+
+HEAD_BYTES = 1 << 16
+LITTLE = ("landing", "--sample-bytes", f"{HEAD_BYTES}")
+"""Reads no more of each file."""
+
+
+def land_large(folder: Path, *records: dict[str, Any], size: int = 6 << 30) -> None:
+    """Files whose beginnings hold the records: the rest takes no room on the disk."""
+    folder.mkdir(parents=True)
+    for name in ("a.ndjson", "b.ndjson"):
+        lines = "".join(json.dumps(one) + "\n" for one in records)
+        (folder / name).write_text(lines * (HEAD_BYTES // len(lines) + 2))
+        os.truncate(folder / name, size)
+
+
+def proposed(name: str) -> list[str]:
+    lines = [line.strip() for line in Path("pipelines.yaml").read_text().splitlines()]
+    return [line for line in lines if line.lstrip("# ").startswith(f"{name}:")]
+
+
+TIMED = [{"id": at, "label": "x", "at": f"2026-11-21T10:00:{at % 60:02d}Z"} for at in range(60)]
+
+
+def test_a_large_table_in_folders_of_dates_is_partitioned_by_them(tmp_path: Path) -> None:
+    land_large(tmp_path / "landing" / "day=2026-11-21", *TIMED, size=3 << 30)
+    land_large(tmp_path / "landing" / "day=2026-11-22", *TIMED, size=3 << 30)
+    assert init(*LITTLE) == 0
+    assert proposed("partition_by") == ['partition_by: ["day"]']
+    assert proposed("cluster_by") == []
+    assert "# the files have 12,884,901,888 bytes, and each folder is a day" in Path("pipelines.yaml").read_text()
+    assert main(["validate", "pipelines.yaml"]) == 0
+
+
+def test_a_large_table_without_such_folders_may_be_clustered_by_a_time(tmp_path: Path) -> None:
+    land_large(tmp_path / "landing", *TIMED)
+    assert init(*LITTLE) == 0
+    [line] = proposed("cluster_by")
+    assert line == '# cluster_by: ["at"]  # a guess, if queries ask for times; such a table needs Spark for its commits'
+    assert "# no partition_by: no folder says the date of its files" in Path("pipelines.yaml").read_text()
+    switched_on = Path("pipelines.yaml").read_text().replace("# cluster_by", "cluster_by")
+    Path("pipelines.yaml").write_text(switched_on)
+    assert main(["validate", "pipelines.yaml"]) == 0
+
+
+@pytest.mark.parametrize("why", ["small", "no time", "a time is missing"])
+def test_otherwise_nothing_is_proposed_to_cluster_by(tmp_path: Path, why: str) -> None:
+    records = {
+        "small": TIMED,
+        "no time": [{"id": one["id"]} for one in TIMED],
+        "a time is missing": [*TIMED, {"id": 60, "label": "x"}],
+    }
+    land_large(tmp_path / "landing", *records[why], size=(6 << 30) if why != "small" else 1 << 20)
+    assert init(*LITTLE) == 0
+    assert (proposed("partition_by"), proposed("cluster_by")) == ([], [])
+
+
+def test_columns_that_all_records_have_are_named_and_stay_nullable(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    records = [{"id": at, "größe": "x", **({} if at == 7 else {"label": "y"})} for at in range(120)]
+    (tmp_path / "landing" / "a.ndjson").write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert init() == 0
+    text = Path("pipelines.yaml").read_text()
+    said = "in all of the 120 records: id, `größe`. If no record may lack one, write NOT NULL behind its type: one that"
+    assert f"        # {said} does is a dead letter then\n" in text
+    schema = text.partition("schema: |-\n")[2].partition("        #")[0]
+    assert "NOT NULL" not in schema
+    few = tmp_path / "landing" / "a.ndjson"
+    few.write_text("".join(json.dumps(one) + "\n" for one in records[:99]))
+    assert init("landing", "--out", "other.yaml") == 0
+    assert "NOT NULL" not in Path("other.yaml").read_text()
+
+
+def test_what_is_said_of_not_null_is_so_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "landing").mkdir()
+    records = [{"id": at, "label": "y"} for at in range(120)]
+    (tmp_path / "landing" / "a.ndjson").write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert init() == 0
+    switched_on = Path("pipelines.yaml").read_text().replace("label STRING", "label STRING NOT NULL")
+    Path("pipelines.yaml").write_text(switched_on)
+    (tmp_path / "landing" / "b.ndjson").write_text(json.dumps({"id": 120}) + "\n")
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
+    assert DeltaTable("lake/t").to_pyarrow_table().num_rows == 120
+    assert len([one for one in Path("lake").glob("**/dead_letters/**/*") if one.is_file()]) == 1

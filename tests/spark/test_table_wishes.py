@@ -218,9 +218,7 @@ OTHERS: Mapping[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("made_with", OTHERS)
-def test_tables_that_others_made_get_their_rows(lake: EngineLake, made_with: str) -> None:
-    """Rows come, are changed by SQL, and come again, each once."""
+def make(lake: EngineLake, made_with: str) -> None:
     columns, properties = OTHERS[made_with]
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     table, _, cluster = columns.partition(" CLUSTER BY")
@@ -232,6 +230,13 @@ def test_tables_that_others_made_get_their_rows(lake: EngineLake, made_with: str
         sql(lake, f"ALTER TABLE {{t}} ADD CONSTRAINT {name.rpartition('.')[2]} CHECK ({condition})")
     lake.chosen = "auto"
     lake.settings = {"schema": "id STRING, n BIGINT"}
+
+
+@pytest.mark.parametrize("made_with", OTHERS)
+def test_tables_that_others_made_get_their_rows(lake: EngineLake, made_with: str) -> None:
+    """Rows come, are changed by SQL, and come again, each once."""
+    make(lake, made_with)
+    properties = OTHERS[made_with][1]
     land_twice(lake)
     sql(lake, "DELETE FROM {t} WHERE id = 'a'")
     sql(lake, "UPDATE {t} SET n = 5 WHERE id = 'b'")
@@ -245,3 +250,29 @@ def test_tables_that_others_made_get_their_rows(lake: EngineLake, made_with: str
     if made_with == "row tracking":
         found = sql(lake, "SELECT DISTINCT _metadata.row_id AS id FROM {t}")
         assert len({row["id"] for row in found} - {None}) == 3
+
+
+@pytest.mark.parametrize("made_with", OTHERS)
+def test_tables_with_rows_that_others_wrote_and_changed_get_theirs(lake: EngineLake, made_with: str) -> None:
+    """Rows of others were deleted and updated before the first run, and are again between two runs."""
+    make(lake, made_with)
+    rows = ", ".join(f"('o{number}', {number})" for number in range(1, 7))
+    sql(lake, f"INSERT INTO {{t}} (id, n) VALUES {rows}")
+    sql(lake, "DELETE FROM {t} WHERE id = 'o1'")
+    sql(lake, "UPDATE {t} SET n = 20 WHERE id = 'o2'")
+    land_twice(lake)
+    sql(lake, "DELETE FROM {t} WHERE id IN ('o3', 'a')")
+    sql(lake, "UPDATE {t} SET n = n * 10 WHERE id IN ('o4', 'b')")
+    sql(lake, "MERGE INTO {t} t USING (SELECT 'o5' AS id) s ON t.id = s.id WHEN MATCHED THEN DELETE")
+    lake.put("c.ndjson", {"id": "c", "n": 3})
+    assert lake.run(late=True).commits == 1
+    assert lake.run(late=True).commits == 0
+    found = {row["id"]: (row["n"], row["file"]) for row in sql(lake, "SELECT id, n, _source.file AS file FROM {t}")}
+    assert found == {
+        "o2": (20, None),
+        "o4": (40, None),
+        "o6": (6, None),
+        "b": (10, "b.ndjson"),
+        "c": (3, "c.ndjson"),
+    }
+    assert sql(lake, "SELECT count(*) AS n FROM {t}")[0]["n"] == len(found)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from blizzard.cli import main
 from tests.spark.engine_lake import EngineLake
 
 
@@ -51,3 +52,15 @@ def commit(lake: EngineLake, action: dict[str, Any], protocol: dict[str, Any] | 
     actions += [{"protocol": protocol}] if protocol else []
     file = lake.log_folder / f"{lake.versions()[-1] + 1:020d}.json"
     file.write_text("\n".join(map(json.dumps, actions)))
+
+
+def told(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
+    """By `validate --against-table` of a lake with one source: the exit code, and its table."""
+    file = str(lake.write_config())
+    code = main(["validate", file, "--against-table", "--json"])
+    [table] = json.loads(capsys.readouterr().out)["tables"]
+    assert main(["validate", file, "--against-table"]) == code
+    text = capsys.readouterr().out
+    assert "The next run, with its first new file or message:" in text
+    assert all(line in text for line in (*table["changes"], *table["notes"], *table["refused"]))
+    return code, table

@@ -1,6 +1,5 @@
 """A configuration that changes between two runs: each change has an answer, and none loses or doubles a row."""
 
-import json
 import re
 import shutil
 from datetime import date
@@ -8,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from blizzard.cli import main
 from blizzard.errors import BlizzardError, PermanentError, RecoveryError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import run
-from tests.unit.table_lake import change_metadata, lake, newest, reasons, set_properties
+from tests.unit.table_lake import change_metadata, lake, newest, reasons, told
 
 __all__ = ["lake"]
 
@@ -273,105 +271,3 @@ def test_a_place_that_has_moved_with_its_files_doubles_none(lake: EngineLake) ->
     lake.run(late=True)
     assert lake.ids() == ["a", "b"]
     continues(lake, "a", "b")
-
-
-# -- told beforehand
-
-
-def told(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
-    file = str(lake.write_config())
-    code = main(["validate", file, "--against-table", "--json"])
-    [table] = json.loads(capsys.readouterr().out)["tables"]
-    assert main(["validate", file, "--against-table"]) == code
-    text = capsys.readouterr().out
-    assert "The next run, with its first new file or message:" in text
-    assert all(line in text for line in (*table["changes"], *table["notes"], *table["refused"]))
-    return code, table
-
-
-def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    lake.settings = {"schema": "id STRING, n INT, old STRING"}
-    assert told(lake, capsys)[1]["changes"] == ["makes the table"]
-    lake.put("1.ndjson", {"id": "a", "n": 1})
-    lake.run()
-    code, same = told(lake, capsys)
-    assert (code, same["version"], same["changes"], same["notes"], same["refused"]) == (0, 0, [], [], [])
-    lake.settings = {
-        "schema": "id STRING, n BIGINT, x DOUBLE",
-        "derive": {"low": "lower(id)", "twice": "n * 2"},
-    }
-    lake.table_settings = {
-        "constraints": {"positive": "n > 0"},
-        "cluster_by": ["id"],
-        "table_properties": {"owner": "me"},
-    }
-    code, table = told(lake, capsys)
-    assert code == 0
-    assert table["changes"] == [
-        "adds column x double; rows that are there have null",
-        "adds column low string; rows that are there have null",
-        "widens column n from int to bigint, by Spark; the table then needs Spark for every commit",
-        "adds constraint positive (n > 0), by Spark, if every row of the table satisfies it",
-    ]
-    assert table["notes"] == [
-        "column old stays, with null in new rows: no source of the pipeline has it",
-        "Spark evaluates column twice: n * 2",
-        "table_properties: the table has owner = None, not me: it is set only when a table is made",
-        "cluster_by: the table is not clustered: that happens only when a table is made",
-    ]
-    assert lake.versions() == [0]
-
-
-def test_validate_says_which_fields_are_added(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(lake, f"id STRING, {NESTED}")
-    lake.settings = {"schema": f"id STRING, {NESTED_MORE}"}
-    code, table = told(lake, capsys)
-    assert (code, table["refused"], table["notes"]) == (0, [], [])
-    assert table["changes"] == [
-        "adds field s.t.y struct<z:date>; rows that are there have null",
-        "adds field s.b string; rows that are there have null",
-        "adds field l.element.b int; rows that are there have null",
-        "adds field m.value.b int; rows that are there have null",
-    ]
-
-
-def test_validate_says_what_the_next_run_refuses(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(lake)
-    set_properties(lake, delta__setTransactionRetentionDuration="interval 1 day")
-    lake.settings, lake.table_settings = {"schema": "id STRING, n DATE"}, {"partition_by": ["id"]}
-    code, table = told(lake, capsys)
-    assert code == 1
-    assert [line.partition(":")[0] for line in table["refused"]][:2] == ["column n", "partition_by"]
-    assert "setTransactionRetentionDuration" in table["refused"][2]
-
-
-def test_validate_names_checks_and_a_renamed_source(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
-    begin(lake)
-    set_properties(lake, {"minReaderVersion": 1, "minWriterVersion": 3}, delta__constraints__odd="n % 2 = 1")
-    document = lake.document({"renamed": lake.settings})
-    (lake.folder / "pipelines.yaml").write_text(json.dumps(document))
-    assert main(["validate", str(lake.folder / "pipelines.yaml"), "--against-table"]) == 0
-    text = capsys.readouterr().out
-    assert "checks constraint odd (n % 2 = 1): by Spark" in text
-    assert "source events:landing wrote to the table and is not in the configuration" in text
-    assert "it begins with all that it has" in text
-
-
-@pytest.mark.parametrize("renamed", ["source", "pipeline"])
-def test_validate_refuses_what_the_run_refuses_of_a_new_name(
-    lake: EngineLake, capsys: pytest.CaptureFixture[str], renamed: str
-) -> None:
-    begin(lake)
-    name = "landing" if renamed == "pipeline" else "other"
-    document = lake.document({name: {**lake.settings, "uri": str(lake.landing())}})
-    if renamed == "pipeline":
-        document["pipelines"] = {"new": document["pipelines"]["events"]}
-    (lake.folder / "pipelines.yaml").write_text(json.dumps(document))
-    assert main(["validate", str(lake.folder / "pipelines.yaml"), "--against-table", "--json"]) == 1
-    [table] = json.loads(capsys.readouterr().out)["tables"]
-    [refused] = table["refused"]
-    assert "1.ndjson came from source events:landing. Ingesting them again would double their rows" in refused
-    assert not any("it begins with" in note for note in table["notes"])
-    (lake.landing() / "1.ndjson").unlink()
-    assert main(["validate", str(lake.folder / "pipelines.yaml"), "--against-table"]) == 0
-    assert "it begins with all that it has" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -77,6 +77,21 @@ def examples(folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
 
 
+@chapter("## A configuration that changes")
+def a_place_for_orders(folder: Path) -> None:
+    (folder / "landing").mkdir()
+
+
+def check_rescued(folder: Path) -> None:
+    """What the chapter says of the rows."""
+    rows = DeltaTable(str(folder / "lake" / "orders")).to_pyarrow_table().sort_by("id").drop(["_source"]).to_pylist()
+    assert rows == [
+        {"id": "1", "quantity": 2, "placed": date(2026, 11, 21), "_rescued": None},
+        {"id": "2", "quantity": 1, "placed": None, "_rescued": '{"price":1.10,"placed":"yesterday"}'},
+    ]
+    assert len([one for one in folder.glob("lake/orders/_blizzard/*/dead_letters/**/*") if one.is_file()]) == 1
+
+
 def printed(folder: Path, command: str) -> str:
     """By a process of its own, in this folder, as the page shows it."""
     words = shlex.split(command)
@@ -144,5 +159,6 @@ def test_a_chapter_happens_word_by_word(heading: str, tmp_path: Path) -> None:
                 written = (tmp_path / name).read_text()
                 written = written.replace(f"file://{tmp_path}", SHOWN_FOLDER).replace(oldest_day(), SHOWN_DAY)
                 assert written == body
-    if heading == "## A schema that changes by itself":
-        check_orders(tmp_path)
+    checks = {"## A schema that changes by itself": check_orders, "## A configuration that changes": check_rescued}
+    if heading in checks:
+        checks[heading](tmp_path)

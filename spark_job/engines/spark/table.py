@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
-from pyspark.sql.types import StructField, StructType, TimestampNTZType
+from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
@@ -19,17 +19,17 @@ from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
-from spark_job.table.columns import MAPPING_PROPERTY, added_fields, needs_mapping
+from spark_job.table.columns import MAPPING_PROPERTY, added_fields, gets_mapping
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable
 from spark_job.table.further_txns import add_further_txns
 from spark_job.table.safety_checks import SourceFile
+from spark_job.table.schema import NTZ, gets_ntz
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
 
 WIDENING_PROPERTY = "delta.enableTypeWidening"
-NTZ = "timestampNtz"
 
 
 class SparkTable:
@@ -72,7 +72,7 @@ class SparkTable:
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = f"delta.`{self._uri}`"
         properties = self.start().description().properties
-        if needs_mapping(StructType([*columns])) and properties.get(MAPPING_PROPERTY, "none") == "none":
+        if gets_mapping(properties, columns) is not None:
             self._session().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING_PROPERTY}' = 'name')")
         found = self._session().read.format("delta").load(self._uri).schema
         added = [
@@ -89,7 +89,7 @@ class SparkTable:
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         table, found = f"delta.`{self._uri}`", self.start().description()
         wanted = {} if found.properties.get(WIDENING_PROPERTY, "").lower() == "true" else {WIDENING_PROPERTY: "true"}
-        if any(isinstance(one.after, TimestampNTZType) for one in widened) and NTZ not in found.writer_features:
+        if gets_ntz(found.writer_features, [StructField(one.path[0], one.after) for one in widened]) is not None:
             wanted[f"delta.feature.{NTZ}"] = "supported"
         if wanted:
             self.set_properties(wanted)

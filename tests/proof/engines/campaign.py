@@ -3,6 +3,7 @@
 Two tables are fed from one folder, one by Spark and one by the engine `auto`. Compared are all rows, what the commits
 say of the data files, and dead letters, receipts and state without the times in them. If `auto` did not need Spark, the
 data files have to be equal byte for byte: the order in which Spark writes the records that it judges is its own.
+Each round also has a table whose columns its records change, compared with the rules of its world (`evolving`).
 """
 
 import hashlib
@@ -30,6 +31,7 @@ from tests.proof.bad_input.random_input import RECORDS, random_file
 from tests.proof.bad_input.reader import LIMITS
 from tests.proof.bad_input.records import DDL, PARTITION
 from tests.proof.campaign import Failed, Fault, Run
+from tests.proof.engines import evolving
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.spark_session import session
 from tests.spark.engine_lake import EngineLake
@@ -75,8 +77,12 @@ class Engines:
     variants: Mapping[str, Fault] = {
         LEFT_OUT: Fault("the tables have other rows", "^the engines differ in rows"),
         NO_STATISTICS: Fault("the commits say other things of the same files", "^the engines differ in commits"),
+        **evolving.VARIANTS,
     }
-    wanted = (ROWS, LETTERS, OVERWRITTEN, NEEDED, NOT_NEEDED, new_fields.ADDED, RANDOM_NAMES, IN_PARTITIONS)
+    wanted = (
+        *(ROWS, LETTERS, OVERWRITTEN, NEEDED, NOT_NEEDED, new_fields.ADDED, RANDOM_NAMES, IN_PARTITIONS),
+        *evolving.COUNTS,
+    )
 
     def run(self, run: Run) -> None:
         spark = session(run.folder)
@@ -85,7 +91,9 @@ class Engines:
                 stack.enter_context(BREAKS[run.variant]())
             for number, rng in run.rounds():
                 with TemporaryDirectory(dir=run.folder) as folder:
-                    self._round(run, Path(folder), spark, number, rng)
+                    if run.variant not in evolving.VARIANTS:
+                        self._round(run, Path(folder), spark, number, rng)
+                    evolving.check(run, Path(folder) / "evolving", spark, number, rng)
 
     def _round(
         self, run: Run, folder: Path, spark: Callable[[], SparkSession], number: int, rng: random.Random
@@ -275,4 +283,8 @@ def _commit_no_statistics() -> Any:
     return patch.object(transaction, "_add_action", lambda file: whole(replace(file, stats="")))
 
 
-BREAKS: Mapping[str, Callable[[], Any]] = {LEFT_OUT: _leave_a_file_out, NO_STATISTICS: _commit_no_statistics}
+BREAKS: Mapping[str, Callable[[], Any]] = {
+    LEFT_OUT: _leave_a_file_out,
+    NO_STATISTICS: _commit_no_statistics,
+    **evolving.BREAKS,
+}

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.engines.campaign import CAMPAIGN, FILES, LETTERS, NEEDED, NOT_NEEDED, ROWS
+from tests.proof.engines.evolving import COUNTS
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -27,7 +28,7 @@ def test_both_engines_make_the_same_of_the_same_random_files(
     run = short(tmp_path)
     CAMPAIGN.run(run)
     assert run.counts[FILES] >= 30
-    assert min(run.counts[what] for what in (ROWS, LETTERS, NEEDED, NOT_NEEDED)) > 0
+    assert min(run.counts[what] for what in (ROWS, LETTERS, NEEDED, NOT_NEEDED, *COUNTS)) > 0
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name]))

@@ -1,0 +1,1 @@
+"""What the next run would change in the tables of a configuration, found without Java."""

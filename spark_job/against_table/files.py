@@ -1,0 +1,71 @@
+"""What a run makes of the files that the table may have rows of already: of a source that is new to the table, and of
+one whose `uri` has moved."""
+
+from collections.abc import Collection, Iterator
+
+from blizzard.config.model import Pipeline
+from blizzard.errors import BlizzardError, RecoveryError
+from blizzard.ledger.entry import LedgerEntry
+from blizzard.state.run_ref import SequenceRange
+from spark_job.against_table.comparison import Comparison
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.wiring import SourceParts, file_table
+
+FILES_ASKED = 20
+"""Each takes a request."""
+APP_PREFIX = "blizzard:"
+BEGINS = "the table has no rows of this source yet: it begins with all that it has"
+
+
+def begin(found: Comparison, parts: SourceParts, schema: str) -> None:
+    """Of a source of which the table has no Txn: what its first run would ask."""
+    try:
+        has_rows = file_table(parts, schema).holds_rows()
+    except RecoveryError as error:
+        found.refused.append(str(error))
+    except BlizzardError as error:
+        found.notes.append(f"whether the source was renamed, so that the run is refused, cannot be told: {error}")
+    else:
+        rows = "the table has rows of this source, but no Txn that tells which files they are from"
+        found.notes.append(rows if has_rows else BEGINS)
+
+
+def former_sources(pipeline: Pipeline, txns: Collection[str]) -> Iterator[str]:
+    known = {f"{APP_PREFIX}{pipeline.name}:{name}" for name in pipeline.sources}
+    for app_id in sorted({*txns} - known):
+        if app_id.startswith(f"{APP_PREFIX}{pipeline.name}:"):
+            yield f"source {app_id.removeprefix(APP_PREFIX)} wrote to the table and is not in the configuration"
+
+
+def moved_files(parts: SourceParts, schema: str) -> Iterator[str]:
+    """Of the files of the newest rows, those that are not in the source's place as they were."""
+    try:
+        entries = _newest(file_table(parts, schema))
+        now = [(one, parts.files.head(one.path)) for one in entries]
+    except BlizzardError as error:
+        yield f"whether `uri` has moved cannot be told: {error}"
+        return
+    uri, policy = parts.source.uri, parts.source.on_overwrite
+    gone = [one for one, info in now if info is None]
+    other = [one for one, info in now if info is not None and info.etag != one.etag]
+    if other:
+        yield (
+            f"{_of(other, entries)} in {uri} with another etag, such as {other[0].path}: such a file counts as "
+            f"overwritten (on_overwrite: {policy})"
+        )
+    if gone and len(gone) == len(entries):
+        yield (
+            f"{_of(gone, entries)} not in {uri} any more, such as {gone[0].path}. If `uri` has moved: a file with path "
+            "and etag of one that the table has is not ingested again, and every other one is new"
+        )
+
+
+def _newest(table: DeltaSourceTable) -> list[LedgerEntry]:
+    newest = table.newest_sequence()
+    if newest is None:
+        return []
+    return sorted(table.files_of_commits(SequenceRange(newest, newest)), key=lambda one: one.path)[:FILES_ASKED]
+
+
+def _of(some: Collection[LedgerEntry], entries: Collection[LedgerEntry]) -> str:
+    return f"{len(some)} of {len(entries)} files of its newest rows {'are' if len(some) > 1 else 'is'}"
