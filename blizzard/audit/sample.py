@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blizzard.audit.given_rows import RowOfCommit, given_rows
 from blizzard.audit.report import SampleAudit
@@ -25,9 +25,6 @@ from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.storage.local import LocalStore
 from blizzard.table.own_process import in_own_process
 from blizzard.table.storage_options import storage_options
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SHOWN_VALUES = 5
 """So many different values of a file are in the answer."""
@@ -138,13 +135,23 @@ def _compare(sample: Sample, read: str) -> tuple[int, int, list[dict[str, Any]]]
 
 
 def _rows(uri: str, version: int | None, options: dict[str, str] | None, sample: Sample) -> Rows:
+    import pyarrow as pa
     import pyarrow.compute as pc
     from deltalake import DeltaTable
 
     dataset = DeltaTable(uri, version=version, storage_options=options).to_pyarrow_dataset()
-    is_ours = pc.field("_source", "source") == sample.source.identity.source_id
-    is_wanted = pc.field("_source", "file").isin([path for path, *_ in sample.files])
-    found: pa.Table = dataset.to_table(filter=is_ours & is_wanted)
+    source, file = pc.field("_source", "source"), pc.field("_source", "file")
+
+    def table(source: pc.Expression, file: pc.Expression) -> pa.Table:
+        is_ours = source == sample.source.identity.source_id
+        return dataset.to_table(filter=is_ours & file.isin([path for path, *_ in sample.files]))
+
+    try:
+        found = table(source, file)
+    except (
+        pa.ArrowNotImplementedError
+    ):  # texts that DELETE and UPDATE of deltalake have written; this reads all of them
+        found = table(source.cast(pa.string()), file.cast(pa.string()))
     rows: Rows = {}
     for row in found.to_pylist():
         source = row.pop("_source")

@@ -26,7 +26,7 @@ from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import RetryableError
+from blizzard.errors import ConfigError, RetryableError
 from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.state.watermark import prefix_of
 from blizzard.storage.s3_connection import S3Settings
@@ -57,7 +57,7 @@ def command(
     config = load_config(file, environ)
     wanted = selected(config, pipeline, source)
     refuse_options_of_files(wanted, {"--partition": partition, "--sample": sample, "--repair": repair})
-    wish = Wish(config, prefix_of(partition.strip("/")) if partition else "", sample, repair)
+    wish = Wish(config, _prefix(partition), sample, repair)
     settings = S3Settings.from_environment(environ)
     processes = ReadingProcesses(len(os.sched_getaffinity(0)))
     try:
@@ -80,6 +80,18 @@ def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
             show(report)
         else:
             show_topics(report)
+
+
+def _prefix(partition: str | None) -> str:
+    """Of the paths that are audited; empty: all."""
+    if partition is None:
+        return ""
+    folder = partition.strip("/ ")
+    if not folder or ".." in folder.split("/"):
+        raise ConfigError(
+            [f"--partition: expected a folder of the source, found {partition!r}. Leave it out for all files"]
+        )
+    return prefix_of(folder)
 
 
 def _report(

@@ -35,5 +35,8 @@ class Item:
 
 
 def read_prices(path: Path = FILE) -> PriceList:
+    """Raises OSError, and KeyError, TypeError or ValueError for a list that lacks something that FILE has."""
     document = json.loads(path.read_text())
-    return PriceList(document["region"], document["date"], document["prices"])
+    names = json.loads(FILE.read_text())["prices"]
+    prices = {name: float(document["prices"][name]) for name in names}
+    return PriceList(str(document["region"]), str(document["date"]), prices)

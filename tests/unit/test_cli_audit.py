@@ -123,6 +123,33 @@ def test_a_value_that_was_changed_by_hand(world: OperatorWorld, capsys: pytest.C
     assert (second["path"], second["rows_missing"], second["values"]) == ("date=2200/2.ndjson.gz", 1, [])
 
 
+def test_values_of_many_files_in_one_data_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts that deltalake's UPDATE writes have another type of Arrow, which its filters cannot compare."""
+    world = OperatorWorld(tmp_path)
+    for name in ("1", "2", "3"):
+        world.land(f"{name}.ndjson.gz", f"a{name}", f"b{name}")
+    world.run()
+    world.table().update(updates={"amount": "7"}, predicate="id = 'b2'")
+    assert audit(world, "--json", "--sample", "10") == 1
+    (only,) = answer(capsys)["sample"]["differ"]
+    assert (only["path"], only["values_different"]) == ("2.ndjson.gz", 1)
+
+
+@pytest.mark.parametrize("partition", ["", "/", "../x", "date=2200/../.."])
+def test_a_partition_that_is_none(world: OperatorWorld, partition: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert audit(world, "--partition", partition) == 2
+    assert "expected a folder of" in capsys.readouterr().err
+
+
+def test_a_partition_whose_files_are_gone_has_its_rows(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (world.folder / "incoming" / "date=2200" / "1.ndjson.gz").unlink()
+    (world.folder / "incoming" / "date=2200" / "2.ndjson.gz").unlink()
+    audit(world, "--json", "--partition", "date=2200")
+    assert answer(capsys)["rows"]["found"] == 3
+
+
 def test_a_row_that_its_file_does_not_have(world: OperatorWorld, tmp_path: Path) -> None:
     found = world.source.files.head("date=2200/2.ndjson.gz")
     assert found is not None

@@ -175,3 +175,7 @@ def test_another_price_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (tmp_path / "prices.json").write_text("[]")
     assert main(["plan", str(world.config_file), "--prices", str(tmp_path / "prices.json")]) == 2
     assert "expected a price list" in capsys.readouterr().err
+    for prices in ({}, [1], {"emr_vcpu_hour": "much"}):
+        (tmp_path / "prices.json").write_text(json.dumps({"region": "x", "date": "y", "prices": prices}))
+        assert main(["plan", str(world.config_file), "--prices", str(tmp_path / "prices.json")]) == 2
+        assert "expected a price list like us-east-1.json" in capsys.readouterr().err
