@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from deltalake import write_deltalake
 
 from blizzard.audit.report import AuditReport
+from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.settled_letters import letters_with_settlements
@@ -62,13 +63,20 @@ def _change_content(world: DoctorWorld, files: list[str]) -> str | None:
 
 
 def lose_receipt(world: DoctorWorld, files: list[str]) -> str | None:
-    """The newest one, if its commit brought rows of each of its files: of others the table does not know."""
+    """The newest one, if its commit brought rows of each of its files: of others the table does not know. Not if one
+    of them is announced again: without its receipt it is a file that waits, which another check says."""
     copy = CheckpointCodec(world.store, IDENTITY).read_copy()
     if copy is None or copy.receipt is None:
         return None
     newest = world.state / "receipts" / copy.receipt
     lines = json.loads(gzip.decompress(newest.read_bytes()))["files"]
-    if not all(line["rows"] and line["path"] in files for line in lines):
+    manifest = Manifest(world.store, IDENTITY.state_prefix, IDENTITY.source_id)
+    waiting = {
+        entry.path
+        for item in manifest.unconsumed(copy.position, [])
+        for entry in item.segment.entries[item.first_entry :]
+    }
+    if not all(line["rows"] and line["path"] in files and line["path"] not in waiting for line in lines):
         return None
     newest.unlink()
     return newest.name
