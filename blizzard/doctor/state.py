@@ -19,7 +19,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.delta_log import LOG_FOLDER, Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts
 from blizzard.state.run_ref import RunRef, SequenceRange
@@ -69,6 +69,14 @@ class SourceState:
             return next((commit for commit in commits if self.identity.app_id in commit.txns), None)
         except BucketMissing:
             return None
+
+    @cached_property
+    def has_log(self) -> bool:
+        """Whether there is a table."""
+        try:
+            return next(iter(self.store.list(LOG_FOLDER)), None) is not None
+        except BucketMissing:
+            return False
 
     @cached_property
     def copy(self) -> Checkpoint | None:
@@ -165,12 +173,13 @@ def _copy(state: SourceState) -> Finding:
         return warning(
             f"the copy is of sequence {copy.sequence:,}, the commit of {sequence:,}", expected=expected, advice=advice
         )
-    if copy.sequence > sequence:
+    if copy.sequence > sequence or not state.has_log:
+        newest = f"the table's newest commit of {sequence:,}" if state.has_log else "there is no table"
         return problem(
-            f"the copy is of sequence {copy.sequence:,}, but the table's newest commit of {sequence:,}",
+            f"the copy is of sequence {copy.sequence:,}, but {newest}",
             expected=expected,
-            advice="the table was restored or replaced. If that was meant, the next run continues from the table and "
-            "ingests again what the restored version lacks; else restore the table's folder with `_blizzard`",
+            advice="the table was restored, replaced or deleted. If that was meant, the next runs continue from the "
+            "table and ingest again what it lacks; else restore the table's folder with `_blizzard`",
         )
     return ok("it is that of the newest commit")
 

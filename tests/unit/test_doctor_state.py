@@ -1,6 +1,7 @@
 """Faults of a source's state, each found under its id."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -34,6 +35,10 @@ def forged_checkpoint(world: DoctorWorld) -> None:
 
 def lost_copy(world: DoctorWorld) -> None:
     (world.lake / IDENTITY.copy_key).unlink()
+
+
+def delete_log(world: DoctorWorld) -> None:
+    shutil.rmtree(world.lake / "_delta_log")
 
 
 def torn_copy(world: DoctorWorld) -> None:
@@ -102,6 +107,7 @@ FAULTS: Mapping[str, Fault] = {
     "the copy is lost": (lost_copy, "state.copy", Verdict.WARNING, "there is no copy"),
     "the copy is torn": (torn_copy, "state.copy", Verdict.WARNING, "cannot be read"),
     "the copy is old": (lambda world: copied(world, -1), "state.copy", Verdict.WARNING, "of sequence 0, the commit"),
+    "the table was deleted": (delete_log, "state.copy", Verdict.PROBLEM, "but there is no table"),
     "the table was restored": (lambda world: copied(world, 5), "state.copy", Verdict.PROBLEM, "of sequence 6, but"),
     "a receipt is lost": (lost_receipt, "state.receipts", Verdict.WARNING, "the commits 0 to 0"),
     "a receipt is forged": (forged_receipt, "state.receipts", Verdict.WARNING, "the commits 0 to 0"),
