@@ -141,17 +141,17 @@ def _rows(uri: str, version: int | None, options: dict[str, str] | None, sample:
 
     dataset = DeltaTable(uri, version=version, storage_options=options).to_pyarrow_dataset()
     source, file = pc.field("_source", "source"), pc.field("_source", "file")
+    wanted = [path for path, *_ in sample.files]
 
-    def table(source: pc.Expression, file: pc.Expression) -> pa.Table:
-        is_ours = source == sample.source.identity.source_id
-        return dataset.to_table(filter=is_ours & file.isin([path for path, *_ in sample.files]))
+    def of_sample(source: pc.Expression, file: pc.Expression) -> pa.Table:
+        return dataset.to_table(filter=(source == sample.source.identity.source_id) & file.isin(wanted))
 
     try:
-        found = table(source, file)
-    except (
-        pa.ArrowNotImplementedError
-    ):  # texts that DELETE and UPDATE of deltalake have written; this reads all of them
-        found = table(source.cast(pa.string()), file.cast(pa.string()))
+        found = of_sample(source, file)
+    except pa.ArrowNotImplementedError:
+        # deltalake's DELETE and UPDATE write texts of a type that Arrow cannot compare with statistics. Cast, they can
+        # be compared, but then all rows are read.
+        found = of_sample(source.cast(pa.string()), file.cast(pa.string()))
     rows: Rows = {}
     for row in found.to_pylist():
         source = row.pop("_source")
