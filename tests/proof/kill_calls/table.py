@@ -17,6 +17,7 @@ from tests.unit.fakes import Calls, MemoryDelta, Row
 
 OLD_STAY = "rows of a replaced file stay"
 OUT_FIRST = "rows of a replaced file are taken out in a commit of their own"
+BROKEN_REPLACES = frozenset({OLD_STAY, OUT_FIRST})
 LOST_ANSWERS = 0.2
 """Share of the commits whose answer gets lost, where they do."""
 WRITTEN = "the log is written"
@@ -70,7 +71,7 @@ class FileDelta(MemoryDelta):
             rows, gone = [], []
         if self._variant == OUT_FIRST and gone:
             self._commit([], {}, None, gone)
-        if self._variant in (OUT_FIRST, OLD_STAY):
+        if self._variant in BROKEN_REPLACES:
             gone = []
         try:
             self._commit(rows, {app_id: sequence}, user_metadata, gone, columns)
