@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,10 +20,14 @@ from tests.unit.doctor_world import DoctorWorld
 from tests.unit.operator_world import IDENTITY, kinds, paths
 
 DELETED = "a row deleted by hand"
+FORGED = "a deleted row and a forged one"
+NOBODYS, OTHERS = "rows of nobody", "rows of an unknown source"
+LOST_DATA = "a lost data file"
 DOUBLED = "a file doubled by a foreign writer"
 LOST_LETTERS = "lost letters"
 CONTENTS = "rows of two contents"
-WRITERS, RECEIPTS, MANIFEST = "table.other-writers", "state.receipts", "state.manifest"
+WRITERS, DATA_FILES = "table.other-writers", "table.data-files"
+RECEIPTS, MANIFEST = "state.receipts", "state.manifest"
 """Ids of the doctor's checks."""
 
 
@@ -38,12 +43,67 @@ class Planted:
     check: str | None = None
 
 
-def _delete_rows(world: DoctorWorld, files: list[str]) -> str | None:
+def _delete_row(world: DoctorWorld, files: list[str]) -> str | None:
+    """One; the others of its file stay."""
+    for path, number in _rows(world):
+        if path in files:
+            world.table().delete(f"_source.file = '{_quoted(path)}' AND _source.row = {number}")
+            return path
+    return None
+
+
+def _forge_row(world: DoctorWorld, files: list[str]) -> str | None:
+    """In place of one that is deleted, so that the file has as many as before."""
+    path = _delete_row(world, files)
+    left = [number for file, number in _rows(world) if file == path]
+    if path is None or not left:
+        return None
+    _append(world, path, row=max(left) + 1_000)
+    return path
+
+
+def _write_anew(world: DoctorWorld, files: list[str]) -> str | None:
+    """The table, without one file's rows, as another program overwrites it."""
     if not files:
         return None
-    quoted = files[0].replace("'", "''")
-    world.table().delete(f"_source.file = '{quoted}'")
+    table = world.table().to_pyarrow_table()
+    kept = table.filter(pc.not_equal(pc.struct_field(table["_source"], "file"), files[0]))
+    write_deltalake(world.table(), kept, mode="overwrite")
     return files[0]
+
+
+def _append_of_nobody(world: DoctorWorld, files: list[str]) -> str | None:
+    return _append(world, files[0]) if files else None
+
+
+def _append_of_others(world: DoctorWorld, files: list[str]) -> str | None:
+    return _append(world, files[0], source="nobody:knows") if files else None
+
+
+def _append(world: DoctorWorld, path: str, **source: object) -> str:
+    """A row of the file once more, with other values in `_source`; without any, with none."""
+    rows = world.table().to_pyarrow_table()
+    row = next(each for each in rows.to_pylist() if each["_source"]["file"] == path)
+    row["_source"] = row["_source"] | source if source else None
+    write_deltalake(world.table(), pa.Table.from_pylist([row], rows.schema), mode="append")
+    return path
+
+
+def _delete_data_file(world: DoctorWorld, files: list[str]) -> str | None:
+    for name in pa.table(world.table().get_add_actions())["path"].to_pylist():
+        (world.lake / unquote(name)).unlink()
+        return str(name)
+    return None
+
+
+def _rows(world: DoctorWorld) -> Iterator[tuple[str, int]]:
+    """File and number of each."""
+    for row in world.table().to_pyarrow_table(columns=["_source"]).to_pylist():
+        yield row["_source"]["file"], row["_source"]["row"]
+
+
+def _quoted(path: str) -> str:
+    return path.replace("'", "''")
 
 
 def _double_rows(world: DoctorWorld, files: list[str]) -> str | None:
@@ -140,17 +200,16 @@ def _double_letters(world: DoctorWorld, files: list[str]) -> str | None:
 
 
 def _add_other_content(world: DoctorWorld, files: list[str]) -> str | None:
-    if not files:
-        return None
-    rows = world.table().to_pyarrow_table()
-    row = next(each for each in rows.to_pylist() if each["_source"]["file"] == files[0])
-    row["_source"]["etag"] = "of before"
-    write_deltalake(world.table(), pa.Table.from_pylist([row], rows.schema), mode="append")
-    return files[0]
+    return _append(world, files[0], etag="of before") if files else None
 
 
 FAULTS = (
-    Planted(DELETED, _delete_rows, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
+    Planted(DELETED, _delete_row, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
+    Planted(FORGED, _forge_row, lambda report, path: paths(report, "rows_added") == [path], WRITERS),
+    Planted("a table written anew", _write_anew, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
+    Planted(NOBODYS, _append_of_nobody, lambda report, _: kinds(report) == ["rows_of_nobody"], WRITERS),
+    Planted(OTHERS, _append_of_others, lambda report, _: kinds(report) == ["rows_of_unknown_sources"], WRITERS),
+    Planted(LOST_DATA, _delete_data_file, lambda report, _: "data_files_lost" in kinds(report), DATA_FILES),
     Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path], WRITERS),
     Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path]),
     Planted("a lost receipt", lose_receipt, lambda report, path: kinds(report) == ["ledger_incomplete"], RECEIPTS),
