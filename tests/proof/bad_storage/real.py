@@ -97,11 +97,13 @@ class SparkBadStorage:
         self._go_well(number)
 
     def broken(self, number: int, rng: random.Random, engine: str) -> None:
-        """Over a new table, with this engine alone."""
+        """Over a new table, with this engine alone. A commit that makes a table is another one, and is made before."""
         self._engines = [engine]
         self._jobs = self._jobs or self._make()
         self._jobs.begin_anew()
         self._steps.clear()
+        self._jobs.arrive(rng)
+        self._go_well(number)
         self.lose_a_commit(number, rng)
         self._go_well(number)
 
