@@ -44,7 +44,8 @@ def carry_out(
     """Returns the exit code. `request`: as `spark_job.repair.main.Request`, without sources and engine."""
     asked = CONFIGURED if engine is None else engine
     wanted = {pipeline.engine for pipeline, _ in sources} if asked == CONFIGURED else {asked}
-    folder = jars_folder(jars, variables(), needed=EngineName.SPARK in wanted and not request["dry_run"])
+    needs_spark = any(EngineName(each).needs_spark for each in wanted)
+    folder = jars_folder(jars, variables(), needed=needs_spark and not request["dry_run"])
     whole = {**request, "sources": [source.id for _, source in sources], "engine": asked, "jars": str(folder)}
     with JobProcess([sys.executable, "-m", "spark_job.repair", json.dumps(whole)], capture=True) as job:
         errors, answer = _followed(job, as_json=as_json)

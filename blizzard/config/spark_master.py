@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from blizzard.config.engine_name import EngineName
+from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.errors import ConfigError
 
 MASTER = "spark.master"
@@ -38,7 +38,7 @@ class SparkOptions:
         local engine on a cluster."""
         if not self.on_cluster:
             return wanted
-        if wanted == EngineName.LOCAL:
+        if wanted != CONFIGURED and not EngineName(wanted).has_spark:
             expected = f"--engine local: expected spark, or no --engine, with {self.origin} {self.master}"
             raise ConfigError([f"{expected}: the local engine uses only this machine; leave out one of the two"])
         return EngineName.SPARK

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from blizzard.config.engine_name import EngineName
 from blizzard.config.load import LoadResult
 from blizzard.config.spark_master import spark_options
 from blizzard.config.spark_settings import LOG_STORES
@@ -50,7 +51,7 @@ def _engine(subject: ConfigurationFile) -> Finding:
     config = subject.reading.config
     if subject.deployed or config is None:
         return skipped("runs of a stack do not use this machine")
-    names = [pipeline.name for pipeline in config.pipelines.values() if pipeline.engine == "spark"]
+    names = [pipeline.name for pipeline in config.pipelines.values() if EngineName(pipeline.engine).needs_spark]
     if not names:
         return ok("the local engine, which needs no Java, as far as it goes")
     try:

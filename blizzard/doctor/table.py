@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from urllib.parse import unquote
 
+from blizzard.config.engine_name import EngineName
 from blizzard.config.model import Pipeline
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.storage import SKEW_WARNING_SECS, clock_finding
@@ -82,7 +83,7 @@ def _protocol(table: ExaminedTable) -> Finding:
         )
     features = table.log.reader_features, table.log.writer_features
     reason = next(reasons_for_spark((reader, writer), *features, table.log.properties), None)
-    local = [pipeline.name for pipeline in table.pipelines if pipeline.engine == "local"]
+    local = [pipeline.name for pipeline in table.pipelines if not EngineName(pipeline.engine).has_spark]
     if reason and local:
         return problem(
             f"it is {reason}, and {', '.join(local)} has `engine: local`",

@@ -208,10 +208,10 @@ def _add_rules(
     if reason is not None:
         found.notes.append(f"rows are written twice, the second time by Spark: {reason}")
     found.notes += _engine_notes(wanted)
-    is_local = EngineName(pipeline.engine) is EngineName.LOCAL
-    if is_local and reason is not None:
+    has_spark = EngineName(pipeline.engine).has_spark
+    if not has_spark and reason is not None:
         found.refused.append(str(NeedsSpark(f"writing to table {wanted.table_uri}, because of {reason}")))
-    if is_local and rules.need_spark:
+    if not has_spark and rules.need_spark:
         found.refused.append(str(NeedsSpark(f"evaluating {rules.first_for_spark}")))
 
 

@@ -20,8 +20,8 @@ class Comparison:
 
     def leaves_to_spark(self, error: NeedsSpark, engine: str) -> None:
         """What the local engine refuses: the other ones go on with Spark."""
-        match engine:
-            case EngineName.LOCAL:
-                self.refused.append(str(error))
-            case EngineName.AUTO:
-                self.notes.append(f"Spark is needed for {error.reason}")
+        named = EngineName(engine)
+        if not named.has_spark:
+            self.refused.append(str(error))
+        elif not named.needs_spark:
+            self.notes.append(f"Spark is needed for {error.reason}")

@@ -52,7 +52,10 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {there}; all without")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="for all together, shared equally (%(default)g)")
     parser.add_argument(
-        "--files", type=int, default=FILES, help="of formats: ends after so many of each format (%(default)d)"
+        "--files",
+        type=int,
+        default=FILES,
+        help="engines ends after so many, and formats after so many of each format (%(default)d)",
     )
     parser.add_argument("--seed", type=int, help="repeats a run; without, another one each time")
     parser.add_argument("--variants", action="store_true", help="run each against what is broken on purpose instead")

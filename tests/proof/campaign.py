@@ -61,7 +61,7 @@ class Run:
     say: Callable[[str], None] = lambda now: None
     """Shows the current step to a person who watches."""
     files: int = FILES
-    """How many files of each format the campaign `formats` reads at most."""
+    """How many files the campaign `engines`, and of each format the campaign `formats`, reads at most."""
     counts: Counter[str] = field(default_factory=Counter)
     """Counts by name: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
@@ -172,10 +174,20 @@ class Lake:
 
     def rows_unsorted(self) -> list[dict[str, Any]]:
         """Includes rows of other writers, which have no `_source`."""
-        reading = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # as Spark writes them
-        table = DeltaTable(str(self.table)).to_pyarrow_dataset(parquet_read_options=reading).to_table()
-        rows: list[dict[str, Any]] = table.to_pylist()
+        rows: list[dict[str, Any]] = self._arrow_table().to_pylist()
         return rows
+
+    def arrow_rows(self) -> pa.Table:
+        """As `rows`, for tables with many."""
+        table = self._arrow_table()
+        places = pa.Table.from_arrays(
+            [pc.struct_field(table["_source"], name) for name in ("source", "file", "row")], ["source", "file", "row"]
+        )
+        return table.take(pc.sort_indices(places, [(name, "ascending") for name in places.column_names]))
+
+    def _arrow_table(self) -> pa.Table:
+        reading = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")  # as Spark writes them
+        return DeltaTable(str(self.table)).to_pyarrow_dataset(parquet_read_options=reading).to_table()
 
     def ids(self) -> list[str]:
         return [row["id"] for row in self.rows()]

@@ -1,4 +1,4 @@
-"""Questions about the rows of a source, answered by both engines from the same table."""
+"""Questions about the rows of a source, answered by each engine from the same table."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from spark_job.ports.table import FileVersion
 from spark_job.table.engine import TableEngine
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
-from tests.spark.table_world import World
+from tests.spark.table_world import ENGINES, World
 
 pytestmark = pytest.mark.spark
 OURS, PARTNER, BETWEEN, LONG = "events:landing", "events:partner", "events:m", "events:" + "long" * 15
@@ -58,11 +58,11 @@ def answers(table: TableEngine, known: frozenset[str]) -> dict[str, Any]:
 
 
 def agreed(world: World, source_id: str, *siblings: str) -> dict[str, Any]:
-    by_spark, locally = (
-        answers(asked(world, engine, source_id), frozenset({source_id, *siblings})) for engine in ("spark", "local")
-    )
-    assert locally == by_spark
-    return locally
+    known = frozenset({source_id, *siblings})
+    found = {engine: answers(asked(world, engine, source_id), known) for engine in ENGINES}
+    assert found["local"] == found["spark"]
+    assert found["auto"] == found["spark"]
+    return found["auto"]
 
 
 def check_two_sources(world: World) -> None:
@@ -161,6 +161,7 @@ def test_tables_whose_data_files_mean_something_else_are_left_to_spark(
     insert_two_sources(world)
     world.sql(f"ALTER TABLE {{t}} SET TBLPROPERTIES ('{name}' = '{value}')")
     world.sql(f"DELETE FROM {{t}} WHERE _source.source = '{OURS}' AND n < 7")
-    assert asked(world, "spark", OURS).last_rows(after_sequence=-1) == {FileVersion("b", "e"): 7}
+    for engine in ("spark", "auto"):
+        assert asked(world, engine, OURS).last_rows(after_sequence=-1) == {FileVersion("b", "e"): 7}
     with pytest.raises(NeedsSpark, match=reason):
         asked(world, "local", OURS).last_rows(after_sequence=-1)

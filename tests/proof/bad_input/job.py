@@ -27,13 +27,13 @@ from tests.proof.bad_input.reader import LIMITS, Found
 from tests.proof.bad_input.records import DDL, PARTITION
 from tests.proof.bad_input.stores import CANARY, linked
 from tests.proof.campaign import Failed, Run
+from tests.proof.job_engines import BY, JOBS_OF
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import Lake, run
 
 TABLE = {"partition_by": [PARTITION]}
 SETTINGS = {"schema": DDL, "limits": asdict(LIMITS)}
 REAL_JOB = "records of the real job"
-ENGINES = ("spark", "auto")
 FEW_FOLDERS = [key for key in KEYS if key.count("/") < 20]
 """A sweep lists each folder; 508 nested folders would take as long as everything else together."""
 
@@ -55,10 +55,12 @@ def check_real_job(proof: Run, folder: Path, spark: Spark) -> None:
     proof.say("hostile files through the real job")
     texts = random_texts(rng)
     counted = 0
-    for engine in ENGINES:
-        counted += check_files(_folder(folder, f"files-{engine}"), spark, files, engine)
+    for engine in JOBS_OF:
+        of_engine = check_files(_folder(folder, f"files-{engine}"), spark, files, engine)
         proof.say(f"hostile texts through the real job, engine {engine}")
-        counted += check_texts(_folder(folder, f"texts-{engine}"), spark, texts, engine)
+        of_engine += check_texts(_folder(folder, f"texts-{engine}"), spark, texts, engine)
+        proof.counts[f"{REAL_JOB} with {BY[engine]}"] += of_engine
+        counted += of_engine
     proof.say("hostile keys on S3 through the real job")
     with local_aws() as aws:
         landing = Landing("hostile-keys", S3Settings(aws.endpoint, REGION))

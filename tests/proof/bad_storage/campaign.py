@@ -21,10 +21,19 @@ from tests.proof.bad_storage.proxy import bad_storage
 from tests.proof.bad_storage.real import IN_A_ROW, LATE, LOST_BY_CHANCE, PARTS, SPARK_OUTAGES, SparkBadStorage
 from tests.proof.bad_storage.rounds import OUTAGE_SECS, ROUNDS_A_TABLE, SHORT_OUTAGE_SECS, CheapBadStorage
 from tests.proof.bad_storage.spark import spark_jobs
+from tests.proof.bad_storage.variants import OF_REAL_JOB, OWN_COMMIT
 from tests.proof.bad_storage.world import LAKE, LANDING
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Failed, Fault, Run
-from tests.proof.kill.names import JOBS_OF
+from tests.proof.job_engines import (
+    JOBS_OF,
+    LOCAL,
+    SPARK,
+    WENT_ON_FOR_THE_OTHER,
+    find_with_each,
+    found_by,
+    known_again,
+)
 
 SPARK_EVERY = 3
 """Of so many rounds the last is one with the real job, of each kind in turn."""
@@ -40,7 +49,6 @@ KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW, PARTS)
 WORST = ("a segment", "a Delta commit", "a Delta commit that was known again")
 """Calls whose response must be lost at least once."""
 LOST_ANSWER = "a lost answer is taken for a refusal"
-OWN_COMMIT = "a commit of one's own is taken for another's"
 
 
 def _not_looked_at(store: S3Store, key: str, data: bytes, refused: Exception) -> None:
@@ -55,6 +63,8 @@ class BadStorageCampaign:
         SPARK_OUTAGES,
         *KINDS,
         *JOBS_OF.values(),
+        *map(known_again, (SPARK, LOCAL)),
+        *WENT_ON_FOR_THE_OTHER,
     )
     about = (
         "S3 that throttles, fails, stalls, breaks off, loses the answer to what it has done, and is gone for minutes"
@@ -65,7 +75,7 @@ class BadStorageCampaign:
             "a segment is overwritten, and what it announced is not in the table",
             "was written twice, by two writers|announced, and after a job over good storage not in the table",
         ),
-        NO_LOOK: Fault("the rows of a commit whose answer was lost are doubled", r": doubled: \["),
+        NO_LOOK: Fault("the rows of a commit whose answer was lost are doubled", r": doubled: \[|\bdoubled +[1-9]"),
         TWO_RUNS: Fault(
             "a dispatcher that finds a start without its run starts another one", r": [2-9] runs are active at once$"
         ),
@@ -83,18 +93,35 @@ class BadStorageCampaign:
             proxy = stack.enter_context(bad_storage(endpoint))
             if run.variant == LOST_ANSWER:
                 stack.enter_context(patch.object(S3Store, "_existing_if_equal", _not_looked_at))
-            proxy.keeps_write_ids = run.variant != OWN_COMMIT
+            proxy.keeps_write_ids = run.variant not in OF_REAL_JOB
             without_spark = CheapBadStorage(run, proxy, endpoint)
-            jobs = partial(stack.enter_context, spark_jobs(run.folder, proxy, s3.environment))
-            go(run, without_spark, SparkBadStorage(run, jobs, proxy))
+            jobs = partial(stack.enter_context, spark_jobs(run.folder, proxy, s3.environment, run.variant))
+            with_spark = SparkBadStorage(run, jobs, proxy)
+            (find if run.variant in OF_REAL_JOB else go)(run, without_spark, with_spark)
+
+
+def find(run: Run, without_spark: CheapBadStorage, with_spark: SparkBadStorage) -> None:
+    """What is broken in the real job, with each engine. Raises Failed if it is found with each, and if the core has it,
+    too, also without."""
+
+    def go_without() -> None:
+        for number, rng in run.rounds():
+            without_spark.round(number, rng)
+
+    def go_with(engine: str) -> None:
+        for number, rng in run.rounds():
+            with_spark.broken(number, rng, engine)
+
+    fault = BadStorageCampaign.variants[run.variant]
+    if run.variant == NO_LOOK and found_by(fault, go_without) is None:
+        return
+    find_with_each(run, fault, go_with)
 
 
 def go(run: Run, without_spark: CheapBadStorage, with_spark: SparkBadStorage) -> None:
     """Chooses the kind of each round. Deliberate faults show without outages."""
     for number, rng in run.rounds():
-        if run.variant == OWN_COMMIT:
-            with_spark.lose_a_commit(number, rng)
-        elif run.variant:
+        if run.variant:
             without_spark.round(number, rng)
         elif run.budget.rounds is not None:
             _short(number, rng, without_spark)

@@ -1,7 +1,8 @@
 """Runs the real job repeatedly in one process, because a JVM's start takes longer than a run.
 
 Each line on standard input is the job's arguments as JSON; after each run it prints one line with the result. With the
-argument `shipped` its clients have the retries and timeouts of production, otherwise those for a local proxy.
+first argument `shipped` its clients have the retries and timeouts of production, otherwise those for a local proxy. A
+second argument is what is broken on purpose.
 """
 
 import json
@@ -17,6 +18,7 @@ from blizzard.log import Log
 from blizzard.storage.s3_connection import S3Settings
 from spark_job import main as job
 from spark_job import start
+from tests.proof.bad_storage.variants import OF_REAL_JOB
 from tests.proof.ledger.small import keep_ledger_small
 
 SHIPPED = "shipped"
@@ -47,8 +49,11 @@ def _let_s3a_be_impatient() -> None:
 
 
 def main() -> None:
-    if SHIPPED not in sys.argv[1:]:
+    patience, *broken = sys.argv[1:]
+    if patience != SHIPPED:
         impatient()
+    for variant in broken:
+        OF_REAL_JOB[variant]()
     keep_ledger_small(random.Random(SHIPPED))
     for line in sys.stdin:
         try:

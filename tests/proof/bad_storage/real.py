@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from tests.proof.bad_storage.proxy import DELAYED, LOST, OUTAGES, BadStorage, Outage, Plan
 from tests.proof.bad_storage.rounds import BEGINS_WITHIN, RATES, SMALLER_SECS, STRETCH_SECS, STRETCHES
 from tests.proof.bad_storage.spark import Ended, SparkJobs
+from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Failed, Run
-from tests.proof.kill.names import JOBS_OF
+from tests.proof.job_engines import JOBS_OF, known_again, ran_by, went_on
 from tests.proof.reduce import reduced
 
 SPARK_OUTAGES = "outages of the real job"
@@ -75,6 +76,9 @@ class SparkBadStorage:
         self._steps: list[str] = []
         self._parts: list[Part] = []
         """Runs since the last successful comparison."""
+        self._engines: Sequence[str] = [*JOBS_OF]
+        self._gave_up = ""
+        """By which engine the last run went, if it gave up."""
 
     # -- rounds
 
@@ -92,10 +96,22 @@ class SparkBadStorage:
             self._go(number, Part(f"{rate:.0%} of all requests fail", _seed(rng), plan, shipped=False))
         self._go_well(number)
 
+    def broken(self, number: int, rng: random.Random, engine: str) -> None:
+        """Over a new table, with this engine alone. A commit that makes a table is another one, and is made before."""
+        self._engines = [engine]
+        self._jobs = self._jobs or self._make()
+        self._jobs.begin_anew()
+        self._steps.clear()
+        self._jobs.arrive(rng)
+        self._go_well(number)
+        self.lose_a_commit(number, rng)
+        self._go_well(number)
+
     def lose_a_commit(self, number: int, rng: random.Random) -> None:
         """The log store must recognise its own commit, though S3 refuses the second write. With the timeouts of
         production, because a machine that is busy for a second must not look like another fault."""
-        part = Part("the answer of a commit is lost", _seed(rng), Plan(0, lose_delta_commits=1), unharmed=True)
+        unharmed = self._run.variant != NO_LOOK
+        part = Part("the answer of a commit is lost", _seed(rng), Plan(0, lose_delta_commits=1), unharmed=unharmed)
         if not self._go(number, part).lost_delta_commits:
             self._fail("the job had files to ingest, and committed nothing")
 
@@ -165,24 +181,32 @@ class SparkBadStorage:
                 return plan
 
     def _check_unharmed(self, part: Part, plan: Plan, ended: Ended, engine: str) -> None:
-        """deltalake does not recognise a commit of its own: the job looks whether the table has it."""
+        """deltalake does not recognise a commit of its own: the job looks whether the table has it. There is no other
+        job with which it could race."""
         if ended.code:
             self._fail(f"{part.what}, nothing else, and the job gave up: {ended.failures}")
         unclear = [event for event in ended.events if event["event"] == "commit_unclear"]
-        if unclear and engine == "spark":
-            self._fail(f"a commit whose answer was lost was taken for another's: {unclear}")
+        lost_races = [event for event in ended.events if event["event"] == "race_lost"]
+        if lost_races or (unclear and engine == "spark"):
+            self._fail(f"a commit whose answer was lost was taken for another's: {unclear}, {lost_races}")
         commits = sum(event["event"] == "batch_committed" for event in ended.events)
         lost = {*plan.lost_delta_commits}
         done = [path for path, _ in self._proxy.created if path in lost]
         if len(done) != len(lost) or (lost and not commits):
             self._fail(f"{sorted(lost)} were written {len(done)} times, and the job said {commits} commits")
         self._run.counts[KNOWN_AGAIN] += len(lost)
+        self._run.counts[known_again(ran_by(engine, ended.events))] += len(lost)
 
     def _engine(self, rng: random.Random) -> str:
-        """What is broken on purpose is Spark's log store."""
-        engine = "spark" if self._run.variant else rng.choice([*JOBS_OF])
+        engine = rng.choice(self._engines)
         self._run.counts[JOBS_OF[engine]] += 1
         return engine
+
+    def _count_engines(self, engine: str, ended: Ended) -> None:
+        by = ran_by(engine, ended.events)
+        if self._gave_up and ended.code == 0:
+            self._run.counts[went_on(self._gave_up, by)] += 1
+        self._gave_up = by if ended.code else ""
 
     def _go_badly(self, plan: Plan, *, shipped: bool, engine: str) -> Ended:
         assert self._jobs is not None
@@ -198,6 +222,7 @@ class SparkBadStorage:
         plan.counts.clear()
         if ended.unclear:
             self._fail(ended.unclear)
+        self._count_engines(engine, ended)
         counts["real job ended well" if ended.code == 0 else "real job gave up"] += 1
         for failure in ended.failures:
             counts[f"real job gave up with {failure['kind']}"] += 1
@@ -216,9 +241,11 @@ class SparkBadStorage:
     def _gone_well(self, number: int) -> None:
         assert self._jobs is not None
         self._run.say(f"round {number}: the real job, storage is well again")
-        ended = self._jobs.run(Plan(0), shipped=True, engine=self._engine(random.Random(number)))
+        engine = self._engine(random.Random(number))
+        ended = self._jobs.run(Plan(0), shipped=True, engine=engine)
         if ended.code or ended.unclear:
             self._fail(f"storage is well again, and the job does not go on: {ended.unclear or ended.failures}")
+        self._count_engines(engine, ended)
         verdict = self._jobs.verdict()
         if not verdict.good or verdict.dead_letters:
             self._fail("; ".join(line for line in verdict.lines() if not line.endswith(" 0")))

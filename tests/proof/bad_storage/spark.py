@@ -19,6 +19,7 @@ from infra.local.processes.checkout import CHECKOUT
 from tests.proof import large_file, places
 from tests.proof.bad_storage.daemon import SHIPPED, TIME_OUT_SECS
 from tests.proof.bad_storage.proxy import BadStorage, Plan
+from tests.proof.bad_storage.variants import OF_REAL_JOB
 from tests.proof.bad_storage.world import FOLDERS, LAKE, LANDING
 from tests.spark.lake import JARS, SHORT_JOB, conf_options
 
@@ -75,11 +76,13 @@ class Ended:
 class SparkJobs:
     """Processes that run the job repeatedly over the proxy; one for each set of timeouts, which a JVM cannot change."""
 
-    def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, proxy: BadStorage, environment: Mapping[str, str], variant: str = "") -> None:
+        """`variant`: what is broken on purpose in the job."""
         self._proxy = proxy
         self._files = 0
         self._calm = S3Settings(environment["AWS_ENDPOINT_URL"], "us-east-1")
         self._environment = environment
+        self._broken = [variant] if variant in OF_REAL_JOB else []
         self._folder = folder
         self._tables = 0
         self.begin_anew()
@@ -102,7 +105,7 @@ class SparkJobs:
     def _daemon(self, patience: str) -> "subprocess.Popen[str]":
         if patience not in self._processes:
             self._processes[patience] = subprocess.Popen(
-                [sys.executable, "-m", "tests.proof.bad_storage.daemon", patience],
+                [sys.executable, "-m", "tests.proof.bad_storage.daemon", patience, *self._broken],
                 cwd=CHECKOUT,
                 env={**variables(), **self._environment, "AWS_ENDPOINT_URL": self._proxy.endpoint},
                 stdin=subprocess.PIPE,
@@ -168,8 +171,10 @@ class SparkJobs:
 
 
 @contextmanager
-def spark_jobs(folder: Path, proxy: BadStorage, environment: Mapping[str, str]) -> Iterator[SparkJobs]:
-    jobs = SparkJobs(folder, proxy, environment)
+def spark_jobs(
+    folder: Path, proxy: BadStorage, environment: Mapping[str, str], variant: str = ""
+) -> Iterator[SparkJobs]:
+    jobs = SparkJobs(folder, proxy, environment, variant)
     try:
         yield jobs
     finally:

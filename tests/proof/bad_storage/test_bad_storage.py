@@ -17,21 +17,23 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
 from blizzard.storage.memory import MemoryStore
 from tests.proof.bad_storage import campaign
-from tests.proof.bad_storage.campaign import CAMPAIGN, LOST_ANSWER, OWN_COMMIT
+from tests.proof.bad_storage.campaign import CAMPAIGN, LOST_ANSWER
 from tests.proof.bad_storage.dispatch import Runs
 from tests.proof.bad_storage.proxy import DELAYED, MOST_LOSSES_OF_ONE, STRETCH, BadStorage, Outage, Plan, bad_storage
 from tests.proof.bad_storage.real import IN_A_ROW, LATE, LOST_BY_CHANCE, SHORT, SparkBadStorage
 from tests.proof.bad_storage.rounds import COMMITS, ROUNDS_A_TABLE, BadRound, CheapBadStorage
-from tests.proof.bad_storage.spark import SparkJobs, spark_jobs
+from tests.proof.bad_storage.spark import Ended, SparkJobs, spark_jobs
+from tests.proof.bad_storage.variants import OF_REAL_JOB
 from tests.proof.bad_storage.world import LAKE, LANDING, numbers_gone_wrong
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.job_engines import JOBS_OF, LOCAL, SPARK, found_with, went_on
 from tests.proof.reduce import reduced
 from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import Clock
 
-SPARK = frozenset({OWN_COMMIT})
-TRIED = {CAMPAIGN.name: frozenset({LOST_ANSWER, UNCONDITIONAL_PUT, NO_LOOK, TWO_RUNS}) | SPARK}
+CORE = frozenset({LOST_ANSWER, UNCONDITIONAL_PUT, TWO_RUNS})
+TRIED = {CAMPAIGN.name: CORE | frozenset(OF_REAL_JOB)}
 WORST = {
     "faults": 51,
     "answers lost of a segment": 1,
@@ -87,7 +89,7 @@ def test_every_record_is_in_the_table_once_after_storage_faults(tmp_path: Path) 
     pytest.fail(f"after {MOST_SEEDS} seeds expected at least {WORST}, found {counts}")
 
 
-@pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name] - SPARK))
+@pytest.mark.parametrize("variant", sorted(CORE))
 def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, variant: str) -> None:
     with pytest.raises(Failed) as failed:
         CAMPAIGN.run(short(tmp_path, 12, variant))
@@ -95,15 +97,13 @@ def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, variant: str) -
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("variant", sorted(SPARK & TRIED[CAMPAIGN.name]))
-def test_the_real_job_broken_on_purpose_is_found(
-    tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds], monkeypatch: pytest.MonkeyPatch, variant: str
-) -> None:
-    proxy, rounds = over_a_proxy
-    monkeypatch.setattr(proxy, "keeps_write_ids", False)
+@pytest.mark.parametrize("variant", sorted(OF_REAL_JOB))
+def test_the_real_job_broken_on_purpose_is_found_with_each_engine(tmp_path: Path, variant: str) -> None:
+    run = short(tmp_path, 12, variant)
     with pytest.raises(Failed) as failed:
-        rounds(short(tmp_path, 1, variant)).lose_a_commit(0, random.Random(2))
+        CAMPAIGN.run(run)
     assert CAMPAIGN.variants[variant].finds(failed.value.why)
+    assert {engine: run.counts[found_with(engine)] for engine in JOBS_OF} == {"spark": 1, "auto": 1}
 
 
 @pytest.mark.spark
@@ -294,3 +294,11 @@ def test_a_start_whose_response_is_lost_is_carried_out() -> None:
         service.start("events", "token")
     assert service.start("events", "token") == "token"
     assert service.started == 1
+
+
+def test_runs_that_go_on_after_one_that_gave_up_are_counted_by_engine(tmp_path: Path) -> None:
+    run = short(tmp_path, 1)
+    rounds = SparkBadStorage(run, lambda: pytest.fail("nobody runs"), None)  # type: ignore[arg-type]
+    for engine, code in (("spark", 1), ("auto", 1), ("spark", 0), ("auto", 0), ("auto", 1), ("auto", 0)):
+        rounds._count_engines(engine, Ended(code, []))
+    assert run.counts == {went_on(LOCAL, SPARK): 1, went_on(LOCAL, LOCAL): 1}

@@ -15,6 +15,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, fields, replace
 from operator import itemgetter
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
@@ -37,12 +38,14 @@ from tests.proof.spark_session import session
 from tests.spark.engine_lake import EngineLake
 
 FILES = "files that both engines have read"
+PEAK_MB = "MB of memory at most, without Spark's"
 ROWS, LETTERS, OVERWRITTEN = "rows of each engine", "dead letters of each engine", "files that were overwritten"
 NEEDED, NOT_NEEDED = "rounds in which the engine auto needed Spark", "rounds in which it did not, equal byte for byte"
 SMALL = ((1, 30), (7, 100))
 LARGE = ((3_000, 6_000), (1_000, 10_000))
 """Files of a wave, and of a batch at most."""
 LARGE_EVERY = 3
+ROWS_AT_ONCE = 10_000
 WAVES = 3
 OVERWRITES = 0.01
 """Share of the files of a wave that are overwritten by the next one."""
@@ -85,15 +88,19 @@ class Engines:
     )
 
     def run(self, run: Run) -> None:
+        """Until the budget is spent or both engines have read `run.files`."""
         spark = session(run.folder)
         with ExitStack() as stack:
             if run.variant:
                 stack.enter_context(BREAKS[run.variant]())
             for number, rng in run.rounds():
+                if run.counts[FILES] >= run.files:
+                    break
                 with TemporaryDirectory(dir=run.folder) as folder:
                     if run.variant not in evolving.VARIANTS:
                         self._round(run, Path(folder), spark, number, rng)
                     evolving.check(run, Path(folder) / "evolving", spark, number, rng)
+                run.counts[PEAK_MB] = getrusage(RUSAGE_SELF).ru_maxrss >> 10
 
     def _round(
         self, run: Run, folder: Path, spark: Callable[[], SparkSession], number: int, rng: random.Random
@@ -116,7 +123,10 @@ class Engines:
                 stack.enter_context(closing(lake))
             landing, landed = _Landing(folder / "landing", run, (random_file, _plain_file)[number % 2]), 0
             for wave in range(rng.randint(1, WAVES)):
-                landed += landing.arrive(rng, rng.choice(files))
+                left = run.files - run.counts[FILES] - landed
+                if not left:
+                    break
+                landed += landing.arrive(rng, min(rng.choice(files), left))
                 jobs = {name: lake.job() for name, lake in lakes.items()}
                 # At the same time: where a sweep finds a file depends on how long ago the one before it was.
                 for late in (False, True):
@@ -183,7 +193,6 @@ def _needed_spark(lake: EngineLake) -> bool:
 class _Found:
     """Of one table, without what may differ: names of data files and receipts, and times."""
 
-    rows: list[str]
     letters: list[str]
     receipts: list[str]
     state: list[str]
@@ -193,19 +202,32 @@ class _Found:
 
 def _compare(run: Run, lakes: Mapping[str, EngineLake], step: str) -> None:
     exactly = not _needed_spark(lakes["auto"])
+    run.counts[ROWS] += _compare_rows(*(lakes[name] for name in ENGINES), step)
     by_spark, by_auto = (_found_in(lakes[name], exactly=exactly) for name in ENGINES)
     for field in fields(_Found):
         left, right = getattr(by_spark, field.name), getattr(by_auto, field.name)
-        if left == right:
-            continue
-        only = [*(Counter(left) - Counter(right))][:1], [*(Counter(right) - Counter(left))][:1]
-        raise Failed(
-            f"the engines differ in {field.name}: {len(left)} of Spark, {len(right)} of auto; only of Spark "
-            f"{only[0]!s:.1500}, only of auto {only[1]!s:.1500}",
-            [step],
-        )
-    run.counts[ROWS] += len(by_spark.rows)
+        if left != right:
+            raise _difference(field.name, left, right, step)
     run.counts[LETTERS] += len(by_spark.letters)
+
+
+def _difference(what: str, left: Sequence[str], right: Sequence[str], step: str) -> Failed:
+    only = [*(Counter(left) - Counter(right))][:1], [*(Counter(right) - Counter(left))][:1]
+    return Failed(
+        f"the engines differ in {what}: {len(left)} of Spark, {len(right)} of auto; only of Spark "
+        f"{only[0]!s:.1500}, only of auto {only[1]!s:.1500}",
+        [step],
+    )
+
+
+def _compare_rows(by_spark: EngineLake, by_auto: EngineLake, step: str) -> int:
+    """Returns how many there are. Only some of them are Python's objects at a time, which take far more memory."""
+    left, right = by_spark.arrow_rows(), by_auto.arrow_rows()
+    for start in range(0, max(left.num_rows, right.num_rows), ROWS_AT_ONCE):
+        some = [[repr(row) for row in table.slice(start, ROWS_AT_ONCE).to_pylist()] for table in (left, right)]
+        if some[0] != some[1]:
+            raise _difference(f"rows from the {start:,}. on", *some, step)
+    return left.num_rows
 
 
 def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
@@ -213,7 +235,6 @@ def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
         "remove" in action for version in lake.versions() for action in lake.actions(version)
     )
     return _Found(
-        rows=[repr(row) for row in lake.rows()],
         letters=sorted(_text(letter) for letter in lake.letters()),
         receipts=sorted(map(_text, _receipts(lake))),
         state=[_text(json.loads(lake.copy.read_text()), OF_THE_STATE)],

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.engines.campaign import CAMPAIGN, FILES, LETTERS, NEEDED, NOT_NEEDED, ROWS
+from tests.proof.engines.campaign import CAMPAIGN, FILES, LETTERS, NEEDED, NOT_NEEDED, PEAK_MB, ROWS
 from tests.proof.engines.evolving import COUNTS
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
 
@@ -29,6 +29,18 @@ def test_both_engines_make_the_same_of_the_same_random_files(
     CAMPAIGN.run(run)
     assert run.counts[FILES] >= 30
     assert min(run.counts[what] for what in (ROWS, LETTERS, NEEDED, NOT_NEEDED, *COUNTS)) > 0
+
+
+def test_it_ends_after_as_many_files_as_it_was_asked_for(
+    tmp_path: Path,
+    spark: Callable[[], SparkSession],  # noqa: F811
+) -> None:
+    spark()
+    run = Run(3, Budget(time.monotonic, rounds=6), tmp_path, files=2)
+    CAMPAIGN.run(run)
+    assert run.counts[FILES] == 2
+    assert 1 <= run.counts["rounds"] < 6
+    assert run.counts[PEAK_MB] > 0
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[CAMPAIGN.name]))

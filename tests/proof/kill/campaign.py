@@ -11,13 +11,13 @@ from blizzard.environment import temporary_variables
 from tests.proof import campaign, large_file, new_fields
 from tests.proof.campaign import Failed, Run
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
+from tests.proof.job_engines import JOBS_OF, LOCAL, RESUMED_BY_THE_OTHER, SPARK, find_with_each, kills_of
 from tests.proof.kill import kill_counts
 from tests.proof.kill.kill_counts import PlannedKill, jvm_deaths
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
     DAMAGED,
     IN_A_MERGE,
-    JOBS_OF,
     JVM_STEPS,
     LOST_ANSWER,
     MOST_CALLS,
@@ -97,19 +97,14 @@ def _variant_round(tables: Sequence[KilledTable], _: int, rng: random.Random, ru
 
 
 def find(run: Run, stage: Stage) -> None:
-    """A broken variant, with each engine. Raises Failed as the last one shows it, if all of them do."""
-    found: list[Failed] = []
-    for engine in JOBS_OF:
-        run.say(f"jobs of the engine {engine}")
+    """A broken variant, with each engine. Raises Failed if it is found with each."""
+
+    def go(engine: str) -> None:
         place = stage.local(run.folder / f"local-{engine}")
         table = KilledTable(run, stage, place, run.folder / f"table-{engine}", engines=(engine,))
-        try:
-            _rounds(run, stage, [table], _variant_round)
-        except Failed as failed:
-            found.append(failed)
-        else:
-            return
-    raise Failed(found[-1].why, [step for failed in found for step in failed.steps]) from found[-1]
+        _rounds(run, stage, [table], _variant_round)
+
+    find_with_each(run, VARIANTS[run.variant], go)
 
 
 def kill(run: Run, stage: Stage) -> None:
@@ -212,6 +207,8 @@ class Kill:
         RANDOM_NAMES,
         IN_PARTITIONS,
         *JOBS_OF.values(),
+        *map(kills_of, (SPARK, LOCAL)),
+        *RESUMED_BY_THE_OTHER,
         *map(large_file.commits_of_a_part, PLACES),
     )
 

@@ -30,8 +30,6 @@ JVM_STEPS = tuple(step for step in STEPS if step != "in the sweep")
 """Steps at which the job uses its JVM; it does not until its sweep is done."""
 LOST_ANSWER = "when the answer of a commit is lost"
 """The job is not killed: the commit succeeds, and the job gets an error with unknown outcome."""
-JOBS_OF = {"spark": "jobs that commit with Spark", "auto": "jobs that commit with the local engine if they can"}
-"""Counts, by engine."""
 DAMAGED, DAMAGED_SHARE = "times that the ledger was damaged", 0.08
 """Count, and share of the jobs before which its runs are damaged."""
 REPLACING = frozenset(

@@ -3,13 +3,15 @@
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from blizzard.state.identity import SourceIdentity
 from infra.local.processes.checkout import CHECKOUT
-from tests.proof import large_file, new_fields, places
+from tests.proof import job_engines, large_file, new_fields, places
 from tests.proof.campaign import Failed, Run
+from tests.proof.job_engines import JOBS_OF
 from tests.proof.kill import kill_counts
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log, told
 from tests.proof.kill.fork_server import KILLED, ForkedProcess
@@ -22,7 +24,6 @@ from tests.proof.kill.names import (
     DAMAGED_SHARE,
     GAVE_UP,
     IN_THE_WRITE,
-    JOBS_OF,
     LOST_ANSWER,
     OPERATORS,
     OPERATORS_SHARE,
@@ -64,6 +65,10 @@ class KilledTable:
         self._stage = stage
         self._landing = Landing(place, FOLDER, SOURCE)
         self._run_secs = RUN_SECS
+        self._started_with = ""
+        """The engine of the newest job; empty: it is an operator."""
+        self._killed = ""
+        """By which engine the last job ran that was killed, until another one has recovered."""
         self.kills = 0
         self._claims: set[CommitClaim] = set()
         """Commits that jobs have logged as made."""
@@ -115,6 +120,7 @@ class KilledTable:
         in_use = any(event["event"] == SPARK_STARTED for event in events)
         if died:
             self._count_kill(step, whom, in_use=in_use)
+        self._count_engines(events, died=died and whom is not Whom.JVM)
         self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
         gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
         if ended not in (KILLED, 0) and not gave_up:
@@ -138,6 +144,18 @@ class KilledTable:
         self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
         kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
 
+    def _count_engines(self, events: Sequence[Mapping[str, Any]], *, died: bool) -> None:
+        """Of the newest job, which has logged these events."""
+        if not self._started_with:
+            return
+        by = job_engines.ran_by(self._started_with, events)
+        if self._killed and any(event["event"] == "recovered" for event in events):
+            self._run.counts[job_engines.resumed(self._killed, by)] += 1
+            self._killed = ""
+        if died:
+            self._run.counts[job_engines.kills_of(by)] += 1
+            self._killed = by
+
     def _request(self, step: str, whom: Whom, rng: random.Random) -> str:
         """What an operator asks for who lives instead of a job; empty: nobody does. It changes no row and no letter."""
         small = self._landing.small
@@ -153,6 +171,7 @@ class KilledTable:
 
     def _start(self, step: str, nth: int, rng: random.Random, whom: Whom, request: str = "") -> ForkedProcess:
         engine = self._engine(step, whom, rng)
+        self._started_with = "" if request else engine
         self._run.counts[JOBS_OF[engine]] += not request
         words, environment, jvm = [*self._words, "--engine", engine], dict(self.place.environment), 0
         if whom is Whom.OWN:
@@ -201,6 +220,7 @@ class KilledTable:
                 self._fail(f"a job that was not killed ended with {ended}: {_last_words(process)}")
             events = process.events()
             self._claims.update(claimed_commits(events))
+            self._count_engines(events, died=False)
             drained = [event for event in events if event["event"] == "drained"]
             if drained and not drained[-1]["commits"]:
                 self._run_secs = longest_secs

@@ -11,6 +11,7 @@ from blizzard.environment import temporary_variables
 from tests.proof import large_file, new_fields, places
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.job_engines import JOBS_OF, LOCAL, SPARK, found_with, kills_of, resumed
 from tests.proof.kill import campaign as kill
 from tests.proof.kill import kill_counts
 from tests.proof.kill import steps as kill_steps
@@ -69,7 +70,7 @@ def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, common: Stage, 
         kill.find(run, common)
     assert VARIANTS[variant].finds(failed.value.why)
     assert failed.value.steps
-    assert all(run.counts[jobs] for jobs in kill.JOBS_OF.values()), "with each engine"
+    assert all(run.counts[found_with(engine)] for engine in JOBS_OF)
 
 
 def test_a_failure_of_a_variant_broken_on_purpose_is_reduced_to_the_smallest_steps(
@@ -146,6 +147,22 @@ def test_most_kills_over_one_table_is_the_largest_count(tmp_path: Path) -> None:
         one._count_kill(RANDOM_MOMENT, kill.Whom.JOB, in_use=True)
     assert run.counts["most kills over one table"] == 3
     assert run.counts["kills"] == 5
+
+
+def test_kills_and_the_jobs_that_go_on_are_counted_by_engine(tmp_path: Path) -> None:
+    run = run_of(tmp_path)
+    table = KilledTable(run, None, LocalPlace(tmp_path), tmp_path / "one")  # type: ignore[arg-type]
+    recovered = [{"event": "recovered"}]
+    for engine, events, died in (
+        ("spark", recovered, True),
+        ("auto", [], True),  # it dies before it has recovered anything
+        ("", recovered, True),
+        ("spark", recovered, False),
+        ("auto", recovered, False),
+    ):
+        table._started_with = engine
+        table._count_engines(events, died=died)
+    assert run.counts == {kills_of(SPARK): 1, kills_of(LOCAL): 1, resumed(LOCAL, SPARK): 1}
 
 
 def test_a_long_run_requires_each_step_on_each_place(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from spark_job.loop.ingest import Step
 from spark_job.tasks.engine import Engine
 from spark_job.wiring import SourceJob, source_job
 from tests.proof import large_file
+from tests.proof.job_engines import JOBS_OF
 from tests.spark.lake import SCHEMA, Lake
 
 INTERVAL_BYTES = 30_000
@@ -58,7 +60,8 @@ class Life(Lake):
     _records: int = 0
     _foreign: int = 0
     _moves: int = 0
-    _jobs: int = 0
+    jobs: Counter[str] = field(default_factory=Counter)
+    """By the engine that they were started with, as `JOBS_OF` names them."""
 
     def __post_init__(self) -> None:
         self.settings = {**self.settings, "schema": f"{SCHEMA}, kind STRING"}
@@ -120,9 +123,10 @@ class Life(Lake):
 
     def engine(self) -> Engine:
         """Spark, or the local engine with Spark for what only Spark can do, by turns."""
-        self._jobs += 1
+        chosen = [*JOBS_OF][self.jobs.total() % len(JOBS_OF)]
+        self.jobs[JOBS_OF[chosen]] += 1
         spark = SparkEngine(self.spark)
-        if self._jobs % 2:
+        if chosen == "spark":
             return spark
         return AutoEngine(LocalEngine(S3Settings(), dict, silent), lambda: spark, self._note)
 

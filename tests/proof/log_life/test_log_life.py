@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.job_engines import JOBS_OF
 from tests.proof.log_life import checkpoints, events, rows
 from tests.proof.log_life.campaign import CAMPAIGN, VARIANTS, LogLife
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
@@ -51,6 +52,7 @@ def test_the_job_resumes_or_refuses_after_each_event(tmp_path: Path, spark: Call
     assert run.counts[events.FROM_ROWS] >= 1
     assert run.counts[events.FROM_COPY] >= 1
     assert all(run.counts[event.__name__.replace("_", " ")] == 1 for event in SHORT)
+    assert all(run.counts[jobs] >= len(SHORT) // 2 for jobs in JOBS_OF.values())
     forms = {name for name in run.counts if name.startswith("clean-ups behind ")}
     assert len(forms) == 2
     assert len({name for name in forms if " v2 " in name}) == 1

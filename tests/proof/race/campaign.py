@@ -18,19 +18,19 @@ from blizzard.environment import temporary_variables
 from blizzard.errors import NotFound
 from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import large_file, new_fields, places
-from tests.proof.breaks import OVERWRITING_LOG, TXN_NOT_COMPARED
+from tests.proof.breaks import OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run, check_shown
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.file_names import drawn as drawn_name
+from tests.proof.job_engines import JOBS_OF, LOST_TO_THE_OTHER, RACES, Racers, find_with_each
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
-from tests.proof.kill.names import JOBS_OF
 from tests.proof.places import LocalPlace, Place, S3Place
 from tests.proof.race import account as race_account
 from tests.proof.race.names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
 from tests.proof.race.overwriting_log import overwriting
-from tests.proof.race.shape import FILES, Meeting, Shape, drawn, smallest
+from tests.proof.race.shape import FILES, MIXES, Meeting, Shape, drawn, smallest
 
 SOURCES = {"events:landing": "landing", "others:partner": "partner"}
 """Two pipelines on one table: folder by source id."""
@@ -56,10 +56,9 @@ def _operation(name: str, place: str) -> str:
     return f"operations of others on {place}: {name}"
 
 
-OF_SPARK = frozenset({OVERWRITING_LOG, TXN_NOT_COMPARED})
-"""What is broken there is Delta's log store, and what a job asks Delta to compare."""
 LONG_ONLY = frozenset({OVERWRITING_LOG})
-"""Needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in seconds."""
+"""Of Spark it needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in
+seconds."""
 WANTED = (
     "races lost",
     new_fields.ADDED,
@@ -71,6 +70,16 @@ WANTED = (
     *(_operation(name, place) for name in OPERATIONS for place in PLACES),
 )
 """Counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """`source_id` and `engine` of a job; of others they are empty."""
+
+    who: str
+    process: ForkedProcess
+    source_id: str = ""
+    engine: str = ""
 
 
 @dataclass
@@ -87,7 +96,8 @@ class _Race:
     done: list[str] = field(default_factory=list)
     words: dict[tuple[str, int], list[str]] = field(default_factory=dict)
     """By source id and size of a batch."""
-    alive: list[tuple[str, ForkedProcess]] = field(default_factory=list)
+    alive: list[_Running] = field(default_factory=list)
+    racers: Racers = field(default_factory=Racers)
     paths: dict[str, list[str]] = field(default_factory=dict)
     records: int = 0
     claims: set[CommitClaim] = field(default_factory=set)
@@ -113,9 +123,9 @@ class _Race:
         try:
             self._round()
         finally:
-            for _, process in self.alive:
-                process.kill()
-                process.wait()
+            for running in self.alive:
+                running.process.kill()
+                running.process.wait()
 
     def _round(self) -> None:
         self.done.append(f"{self.place.name}: {self.shape}")
@@ -132,6 +142,7 @@ class _Race:
                 self._land(source_id)
         while self.alive:
             self._ended()
+        self.run.counts.update(self.racers.counts(self.shape.raced))
         self._alone()
         self._compare()
 
@@ -139,8 +150,9 @@ class _Race:
         """One job creates the table first: two that create it over a broken log leave an unreadable table."""
         for source_id in SOURCES:
             self._land(source_id)
-            self._job(f"the first job of {source_id}", source_id, self.jvms[0])
+            self._job(f"the first job of {source_id}", source_id, self.shape.engines[0], self.jvms[0])
             self._ended(must_end_well=True)
+        self.racers = Racers()
 
     # -- what lands
 
@@ -186,31 +198,37 @@ class _Race:
             meets = races and self.shape.meeting is Meeting.ONE_WAITS
             for number in range(self.shape.jobs if races else self.shape.others):
                 waits = meets and number == 0
-                who = f"a job of {source_id}{', which waits' if waits else ''}"
-                self._job(who, source_id, self.jvms[number % len(self.jvms)], meets=meets, waits=waits)
+                engine, jvm = (each[number % len(each)] for each in (self.shape.engines, self.jvms))
+                who = f"a job of {source_id} with {engine}{', which waits' if waits else ''}"
+                self._job(who, source_id, engine, jvm, meets=meets, waits=waits)
                 self.run.counts["jobs"] += 1
         self.run.counts["races"] += 1
         self.run.counts["races for which a job waited"] += self.shape.meeting is Meeting.ONE_WAITS
 
-    def _job(self, who: str, source_id: str, jvm: Jvm, *, meets: bool = False, waits: bool = False) -> None:
+    def _job(
+        self, who: str, source_id: str, engine: str, jvm: Jvm, *, meets: bool = False, waits: bool = False
+    ) -> None:
         words = self.words[source_id, LARGE_BATCH_FILES if waits else BATCH_FILES]
         seed, variant = str(self.rng.random()), self.run.variant
         mark = str(self.folder / "begun")
         met = {"told": self.place.told, "source_id": source_id, "mark": mark, "waits": waits} if meets else None
-        engine = "spark" if variant in OF_SPARK else self.rng.choice([*JOBS_OF])
         self.run.counts[JOBS_OF[engine]] += 1
         words = [*words, "--engine", engine]
-        self._start(who, "job", jvm, words=words, seed=seed, variant=variant, met=met, jvm_group=jvm.group)
+        given = {"words": words, "seed": seed, "variant": variant, "met": met, "jvm_group": jvm.group}
+        self.alive.append(_Running(who, self._started("job", jvm, **given), source_id, engine))
 
     def _start(self, who: str, what: str, jvm: Jvm | None = None, **given: Any) -> None:
+        self.alive.append(_Running(who, self._started(what, jvm, **given)))
+
+    def _started(self, what: str, jvm: Jvm | None, **given: Any) -> ForkedProcess:
         environment = {**self.place.environment, **(jvm.environment if jvm else {})}
-        process = self.fork_server.start(f"tests.proof.race.racing_processes:{what}", environment=environment, **given)
-        self.alive.append((who, process))
+        return self.fork_server.start(f"tests.proof.race.racing_processes:{what}", environment=environment, **given)
 
     def _ended(self, *, must_end_well: bool = False, alone: bool = False) -> int:
         """Waits for the process that was started last, and returns its number of commits. With a variant, its exit
         status is ignored: the table must show the fault."""
-        who, process = self.alive[-1]
+        running = self.alive[-1]
+        who, process = running.who, running.process
         status, events = process.wait(), process.events()
         self.alive.pop()
         self.done.append(f"{who}: ended with {status}")
@@ -218,6 +236,8 @@ class _Race:
         if status != 0 and (must_end_well or not self.run.variant):
             self._fail(f"{who} ended with {status}: {process.log.read_text()[-2500:]}")
         self.claims.update(claimed_commits(events))
+        if running.engine:
+            self.racers.note(running.source_id, running.engine, events)
         self.run.counts["races lost"] += sum(event["event"] == "race_lost" for event in events)
         for event in events:
             if event["event"] == "foreign":
@@ -233,8 +253,9 @@ class _Race:
 
     def _alone(self) -> None:
         for source_id in SOURCES:
-            for _ in range(ALONE_AT_MOST):
-                self._job(f"a job of {source_id} alone", source_id, self.jvms[0])
+            for turn in range(ALONE_AT_MOST):
+                engine = self.shape.engines[turn % len(self.shape.engines)]
+                self._job(f"a job of {source_id} alone, with {engine}", source_id, engine, self.jvms[0])
                 if not self._ended(alone=True):
                     break
             else:
@@ -266,15 +287,33 @@ class _Race:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, {self.folder.name}", *self.done])
 
 
+def find(run: Run, fork_server: ForkServer, jvms: Sequence[Jvm]) -> None:
+    """A broken variant, with each engine. Raises Failed if it is found with each."""
+
+    def go(engine: str) -> None:
+        folder = run.folder / engine
+        folder.mkdir()
+        race(replace(run, folder=folder), fork_server, jvms, mixes=[(engine,)])
+
+    find_with_each(run, VARIANTS[run.variant], go)
+
+
 def race(
-    run: Run, fork_server: ForkServer, jvms: Sequence[Jvm], aws: LocalAws | None = None, *, shrink_secs: float = 0.0
+    run: Run,
+    fork_server: ForkServer,
+    jvms: Sequence[Jvm],
+    aws: LocalAws | None = None,
+    *,
+    shrink_secs: float = 0.0,
+    mixes: Sequence[tuple[str, ...]] = MIXES,
 ) -> None:
     """A table for each round; with `aws` every second one on S3. `shrink_secs`: the time to look for a smaller race
-    that fails."""
+    that fails. `mixes`: of engines."""
     short = run.budget.rounds is not None
     for number, _ in run.rounds():
         rounds = _Round(run, number, fork_server, jvms, aws if number % len(PLACES) else None)
-        shape = drawn(run.rng(number), number, [*SOURCES], short=short, alone=bool(run.variant), places=len(PLACES))
+        rng, alone = run.rng(number), bool(run.variant)
+        shape = drawn(rng, number, [*SOURCES], short=short, alone=alone, places=len(PLACES), mixes=mixes)
         try:
             rounds.go(shape, run)
         except Failed as failed:
@@ -327,7 +366,7 @@ class Race:
     name = "race"
     about = "jobs, collectors and sweepers on one table at once, and somebody else who changes it meanwhile"
     variants = VARIANTS
-    wanted = WANTED
+    wanted = (*WANTED, *RACES, *LOST_TO_THE_OTHER)
 
     def run(self, run: Run) -> None:
         """Without a limit of rounds, in two JVMs, so that both race for the log, and also on S3."""
@@ -344,7 +383,10 @@ class Race:
                 folder, endpoint = run.folder / f"jvm-{number}", aws.endpoint if aws else None
                 jvm = Jvm(folder, environment=environment, s3_endpoint=endpoint, more=more)
                 jvms.append(stack.enter_context(jvm))
-            race(run, fork_server, jvms, aws, shrink_secs=SHRINK_SECS if run.budget.rounds is None else 0.0)
+            if run.variant:
+                find(run, fork_server, jvms)
+            else:
+                race(run, fork_server, jvms, aws, shrink_secs=SHRINK_SECS if run.budget.rounds is None else 0.0)
 
 
 CAMPAIGN = Race()

@@ -1,6 +1,5 @@
 """The processes of a race: jobs, collectors, sweepers, and another writer with SQL."""
 
-import json
 import os
 import random
 import secrets
@@ -11,20 +10,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from blizzard.errors import LostRace
 from blizzard.log import stdout_log
 from blizzard.state.checkpoint_codec import read_copy
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import Receipts
 from blizzard.sweep.report import SweepKind
 from blizzard.sweep.source_sweep import SourceSweep, sweep_rules
-from spark_job.engines.spark.transaction import Transaction
-from tests.proof.breaks import ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill import job as kill_job
 from tests.proof.kill.names import Whom
 from tests.proof.kill.transactions import TRANSACTIONS
-from tests.proof.kill.variants import Whole, begin_again, with_tables
 from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
+from tests.proof.race.variants import break_job
 
 Commit = Callable[..., int]
 TRIES = 4
@@ -40,10 +35,7 @@ LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
 def job(words: Sequence[str], variant: str, seed: str, met: Mapping[str, Any] | None, jvm_group: int) -> int:
     """The real job in the JVM that leads `jvm_group`. It pauses before each commit, so that others come in between.
     `met`: arguments of `meet` for its first commit."""
-    if variant == ROWS_LEFT_OUT and (met is None or met["waits"]):  # the job that is certain to lose
-        _leave_rows_out()
-    if variant == TXN_NOT_COMPARED:
-        Transaction.txn_version = lambda self, app_id: None  # type: ignore[method-assign]
+    break_job(variant, loses=met is None or met["waits"])
     if met is not None:
         meet(**met)
     _pause_before_commits(random.Random(seed))
@@ -96,34 +88,6 @@ def _wait(until: Callable[[], bool]) -> None:
     deadline = time.monotonic() + MAX_WAIT_SECS
     while not until() and time.monotonic() < deadline:
         time.sleep(0.02)
-
-
-def _leave_rows_out() -> None:
-    """After a lost race, the job commits again under the next sequence, with a receipt of its own, as if its rows were
-    in the table already. Without that receipt the ledger would ask the table, and mend it."""
-
-    def commit(whole: Whole, transaction: Any, files: Any, *, app_id: str, sequence: int, user_metadata: str) -> int:
-        try:
-            return whole(transaction, files, app_id=app_id, sequence=sequence, user_metadata=user_metadata)
-        except LostRace:
-            again = begin_again(transaction)
-            if again.txn_version(app_id) == sequence:
-                state = json.loads(user_metadata)
-                state |= {"sequence": sequence + 1, "receipt": _receipt_again(again, state["receipt"], sequence)}
-                whole(again, [], app_id=app_id, sequence=sequence + 1, user_metadata=json.dumps(state))
-            raise
-
-    with_tables(commit)
-
-
-def _receipt_again(transaction: Any, lost: str, sequence: int) -> str:
-    """The files of a lost receipt in one of the next commit, after that of the commit that won. Returns its name."""
-    staging = transaction.of.staging
-    receipts = Receipts(staging._store, staging._prefix.removesuffix("/staging/"))
-    (winner,) = (name for name in receipts.names(sequence, sequence) if name != lost)
-    lines = receipts.get(lost).lines
-    made = receipts.put(sequence=sequence + 1, attempt="again", previous=winner, now_ts=time.time(), lines=lines)
-    return made.name
 
 
 def _pause_before_commits(rng: random.Random) -> None:

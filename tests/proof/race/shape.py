@@ -13,6 +13,8 @@ FILES = 8
 OPERATIONS_OF_A_ROUND = 4
 """Operations of the other writer; half as many in a short run."""
 FEWEST_FILES = 2
+MIXES: Sequence[tuple[str, ...]] = (("spark", "auto"), ("auto", "spark"), ("spark",), ("auto",))
+"""Engines of jobs. The first job of the first two is the one that has to lose, where one has to."""
 
 
 class Meeting(StrEnum):
@@ -36,9 +38,11 @@ class Shape:
     """Operations of the other writer."""
     files: int
     meeting: Meeting
+    engines: tuple[str, ...]
+    """Of the jobs of each source, in turn."""
 
     def __str__(self) -> str:
-        who = f"{self.jobs} jobs of {self.raced}, {self.others} of the other source"
+        who = f"{self.jobs} jobs of {self.raced}, {self.others} of the other source, with {' and '.join(self.engines)}"
         helpers = f"{self.collectors} collectors and {self.sweepers} sweepers of each"
         somebody = f"; somebody with {', '.join(self.operations)}" if self.operations else ""
         return f"{self.files} files of each source; {who}, {helpers}; of the jobs {self.meeting}{somebody}"
@@ -53,6 +57,7 @@ class Shape:
             yield replace(self, others=0)
         if self.jobs > 2:
             yield replace(self, jobs=2)
+        yield from (replace(self, engines=(engine,)) for engine in self.engines if len(self.engines) > 1)
         if self.files > FEWEST_FILES:
             yield replace(self, files=self.files // 2)
         if len(self.operations) > 1:
@@ -63,9 +68,19 @@ class Shape:
             yield replace(self, collectors=0)
 
 
-def drawn(rng: random.Random, number: int, sources: Sequence[str], *, short: bool, alone: bool, places: int) -> Shape:
+def drawn(
+    rng: random.Random,
+    number: int,
+    sources: Sequence[str],
+    *,
+    short: bool,
+    alone: bool,
+    places: int,
+    mixes: Sequence[tuple[str, ...]] = MIXES,
+) -> Shape:
     """The shape of a round. 2 to 4 jobs on one source (2 in a `short` run), 1 on the other. `alone`: nobody else
-    changes the table. How jobs meet changes after each of `places` had it; the most telling way comes first."""
+    changes the table. How jobs meet changes after each of `places` had it; the most telling way comes first. Each of
+    `mixes`, of engines, comes in turn, and later with the other place and way to meet."""
     raced, jobs = rng.choice(sources), rng.randint(2, 2 if short else 4)
     return Shape(
         raced=raced,
@@ -76,6 +91,7 @@ def drawn(rng: random.Random, number: int, sources: Sequence[str], *, short: boo
         operations=() if alone else tuple(operations_of(number, rng, short=short)),
         files=FILES,
         meeting=[*Meeting][number // places % len(Meeting)],
+        engines=mixes[(number + number // (places * len(Meeting))) % len(mixes)],
     )
 
 

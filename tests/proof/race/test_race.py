@@ -14,19 +14,30 @@ from tests.proof import large_file, new_fields
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
-from tests.proof.kill.names import JOBS_OF
+from tests.proof.job_engines import (
+    HELPED,
+    JOBS_OF,
+    LOCAL,
+    LOST_TO_THE_OTHER,
+    RACES,
+    SPARK,
+    Racers,
+    found_with,
+    lost_to,
+    races_of,
+)
 from tests.proof.kill.stage import Stage
 from tests.proof.places import LocalPlace
 from tests.proof.race import campaign as race
 from tests.proof.race.names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
-from tests.proof.race.shape import Meeting, Shape, drawn, operations_of, smallest
+from tests.proof.race.shape import MIXES, Meeting, Shape, drawn, operations_of, smallest
 
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS) - race.LONG_ONLY}
 ROUNDS_TO_FIND, ROUNDS_TO_MEET = 2, 6
 """A fault is found where one job waits for another one, and these rounds come first."""
 TIME_FOR_ONE = 1.5
 """Of a clock that counts how often it is read: so that one smaller race is tried."""
-SHAPE = Shape("events:landing", 3, 1, 2, 1, ("VACUUM", "append", "DELETE"), 8, Meeting.ONE_WAITS)
+SHAPE = Shape("events:landing", 3, 1, 2, 1, ("VACUUM", "append", "DELETE"), 8, Meeting.ONE_WAITS, MIXES[0])
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -36,7 +47,8 @@ def run_of(folder: Path, rounds: int, variant: str = "", seed: int = 1) -> Run:
 
 @pytest.mark.spark
 def test_racing_jobs_and_another_writer_lose_and_double_nothing(tmp_path: Path, stage: Stage) -> None:
-    """That two of them meet is for the machine to decide, so there may be further rounds."""
+    """One with Spark, the other with the local engine. That two of them meet is for the machine to decide, so there may
+    be further rounds."""
     counts: Counter[str] = Counter()
     for seed in range(1, ROUNDS_TO_MEET + 1):
         folder = tmp_path / f"{seed}"
@@ -44,6 +56,7 @@ def test_racing_jobs_and_another_writer_lose_and_double_nothing(tmp_path: Path, 
         run = run_of(folder, 1, seed=seed)
         race.race(run, stage.fork_server, [stage.jvm()])
         assert run.counts["comparisons on local files"] == 1
+        assert run.counts[races_of({SPARK, LOCAL})] == 1
         counts += run.counts
         if counts["races lost"] and counts["files that VACUUM removed"]:
             break
@@ -56,10 +69,20 @@ def test_racing_jobs_and_another_writer_lose_and_double_nothing(tmp_path: Path, 
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
 def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, stage: Stage, variant: str) -> None:
+    run = run_of(tmp_path, ROUNDS_TO_FIND, variant)
     with pytest.raises(Failed) as failed:
-        race.race(run_of(tmp_path, ROUNDS_TO_FIND, variant), stage.fork_server, [stage.jvm()])
+        race.find(run, stage.fork_server, [stage.jvm()])
     assert VARIANTS[variant].finds(failed.value.why)
+    assert {engine: run.counts[found_with(engine)] for engine in JOBS_OF} == {"spark": 1, "auto": 1}
     assert any("which waits: ended with" in step for step in failed.value.steps)
+
+
+@pytest.mark.spark
+def test_commits_of_the_local_engine_that_overwrite_others_are_found(tmp_path: Path, stage: Stage) -> None:
+    run = run_of(tmp_path, ROUNDS_TO_FIND, OVERWRITING_LOG)
+    with pytest.raises(Failed) as failed:
+        race.race(run, stage.fork_server, [stage.jvm()], mixes=[("auto",)])
+    assert VARIANTS[OVERWRITING_LOG].finds(failed.value.why)
 
 
 @pytest.mark.parametrize(("again", "expected"), [(True, SMALLER), (False, NOT_SMALLER)])
@@ -127,7 +150,7 @@ def test_a_failed_race_is_reduced_as_far_as_it_still_fails() -> None:
         return shape.jobs == 3 and shape.sweepers > 0 and "VACUUM" in shape.operations
 
     least, failed = smallest(SHAPE, Failed("as it was found"), fails_with(needed, tried), lambda: True)
-    assert least == replace(SHAPE, others=0, collectors=0, operations=("VACUUM",), files=2)
+    assert least == replace(SHAPE, others=0, collectors=0, operations=("VACUUM",), files=2, engines=("spark",))
     assert failed.why == f"{least}"
     assert len(tried) == len({str(shape) for shape in tried})
 
@@ -151,11 +174,39 @@ def test_races_with_a_waiting_job_come_first_and_on_each_place(tmp_path: Path) -
     assert all(2 <= shape.jobs <= 4 and not shape.operations for shape in shapes)
 
 
+def test_eight_rounds_have_each_mix_of_engines_on_each_place_and_both_lose_to_the_other(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    shapes = [drawn(run.rng(n), n, [*race.SOURCES], short=False, alone=True, places=2) for n in range(8)]
+    assert {(shape.engines, number % 2) for number, shape in enumerate(shapes)} == {
+        (mix, place) for mix in MIXES for place in range(2)
+    }
+    assert [shape.engines for shape in shapes if shape.meeting is Meeting.ONE_WAITS][:2] == [*MIXES[:2]]
+    assert {meeting for shape in shapes if len(shape.engines) > 1 for meeting in [shape.meeting]} == {*Meeting}
+
+
+def test_races_are_counted_by_the_engines_that_ran_won_and_lost() -> None:
+    racers, source = Racers(), "events:landing"
+
+    def of(event: str, sequence: int) -> dict[str, object]:
+        return {"event": event, "source": source, "sequence": sequence}
+
+    racers.note(source, "spark", [of("batch_committed", 1), of("race_lost", 2), of("race_lost", 3)])
+    racers.note(source, "auto", [of("race_lost", 1), of("batch_committed", 2)])
+    racers.note("others:partner", "auto", [{"event": "spark_needed"}])
+    assert racers.counts(source) == {
+        races_of({SPARK, LOCAL}): 1,
+        lost_to(SPARK, LOCAL): 1,  # who made commit 3 has not said so
+        lost_to(LOCAL, SPARK): 1,
+    }
+    assert racers.counts("others:partner")[races_of({HELPED})] == 1
+
+
 def test_an_operation_that_never_happened_on_a_place_fails_the_run(tmp_path: Path) -> None:
     run = run_of(tmp_path, 1)
     in_part = [*map(large_file.commits_of_a_part, race.PLACES)]
     run.counts.update({f"operations of others on local files: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
     run.counts.update(dict.fromkeys([in_part[0], *JOBS_OF.values(), RANDOM_NAMES, IN_PARTITIONS, new_fields.ADDED], 1))
+    run.counts.update(dict.fromkeys((*RACES, *LOST_TO_THE_OTHER), 1))
     with pytest.raises(Failed) as failed:
         check_shown(run, race.CAMPAIGN.wanted)
     assert failed.value.why.split(": ", 1)[1].split("; ") == [

@@ -16,9 +16,9 @@ from blizzard.state.run_ref import RunRef, decode_ref
 from tests.proof import places
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.file_names import RANDOM_NAMES
+from tests.proof.job_engines import JOBS_OF
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
-from tests.proof.kill.names import JOBS_OF
 from tests.proof.soak.job import HEAP
 from tests.proof.soak.kill_schedule import KillSchedule, Victim
 from tests.proof.soak.place import Grounds, failing_s3, local

@@ -1,0 +1,66 @@
+"""What is known of an engine before it is made, and that nobody else asks which one it is."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from blizzard.config.engine_name import EngineName
+
+ROOT = Path(__file__).parents[2]
+SEAM = {"blizzard/config/engine_name.py", "spark_job/engines/choose.py"}
+
+
+def test_only_spark_needs_spark_and_only_the_local_engine_has_none() -> None:
+    assert {name for name in EngineName if name.needs_spark} == {EngineName.SPARK}
+    assert {name for name in EngineName if not name.has_spark} == {EngineName.LOCAL}
+
+
+def asks_for_an_engine(text: str) -> Iterator[int]:
+    """Lines that compare something with the name of an engine."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        else:
+            continue
+        if any(_is_member(part) for part in parts) or (
+            any("engine" in ast.unparse(part) for part in parts) and any(_is_name(part) for part in parts)
+        ):
+            yield node.lineno
+
+
+def _is_member(part: ast.expr) -> bool:
+    return isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == "EngineName"
+
+
+def _is_name(part: ast.expr) -> bool:
+    return isinstance(part, ast.Constant) and part.value in [*EngineName]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "engine == 'spark'",
+        "'local' != pipeline.engine",
+        "x is EngineName.LOCAL",
+        "EngineName.SPARK in wanted",
+        "match engine:\n    case EngineName.AUTO:\n        pass",
+    ],
+)
+def test_a_comparison_with_the_name_of_an_engine_is_seen(text: str) -> None:
+    assert [*asks_for_an_engine(text)]
+
+
+def test_nothing_beside_the_seam_asks_which_engine_it_is() -> None:
+    files = [file for folder in ("blizzard", "spark_job", "functions") for file in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 100
+    found = {
+        f"{file.relative_to(ROOT)}:{line}"
+        for file in files
+        if str(file.relative_to(ROOT)) not in SEAM
+        for line in asks_for_an_engine(file.read_text())
+    }
+    assert found == set()
