@@ -19,6 +19,7 @@ from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.table_rows import LOST
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.epochs import cut_logs
 from blizzard.kafka.table_state import topic_state
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
@@ -209,10 +210,13 @@ def _compared(
 ) -> tuple[list[PartitionAudit], dict[str, list[dict[str, Any]]]]:
     checkpoint = stored.checkpoint
     known = _comparable(checkpoint, cluster, stored.notices)
-    every = sorted({*known, *cluster.partitions()} if checkpoint is None else known)
-    ends, firsts = source.brokers.end_offsets(every), source.brokers.first_offsets(every)
+    told = source.brokers.ends(sorted({*known, *cluster.partitions()} if checkpoint is None else known))
+    cut = {} if checkpoint is None else cut_logs(source.brokers, checkpoint, told)
+    stored.notices += [Notice("log_truncated", f"{why}: nothing of it was compared") for _, why in sorted(cut.items())]
+    every = sorted(told.keys() - cut.keys())
+    firsts = source.brokers.first_offsets(every)
     found: dict[str, list[dict[str, Any]]] = {"missing": [], "doubled": []}
-    plans = {each: _plan(stored, each, firsts[each], ends[each]) for each in every}
+    plans = {each: _plan(stored, each, firsts[each], told[each].offset) for each in every}
     if not stored.has_rows:
         return [*plans.values()], found
     _forget_letters_without_commit(source, stored, plans.values())

@@ -16,7 +16,7 @@ from blizzard.cli.source_status import (
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, UnreadableState
 from blizzard.kafka.missing_client import missing_client
-from blizzard.kafka.positions import about_missing, topics_missing
+from blizzard.kafka.positions import about_missing, check_read, topics_missing
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import TopicCheckpoint
@@ -52,7 +52,8 @@ class GoneTopic:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """None: there is nothing yet; of `lag` and `lag_secs`: the brokers do not answer."""
+    """None: there is nothing yet; of `lag` and `lag_secs`: the brokers do not answer, or no longer have what was
+    read."""
 
     source: str
     table_uri: str
@@ -135,14 +136,17 @@ def _gone(options: KafkaOptions, checkpoint: TopicCheckpoint | None, found: Set[
 def _partitions(
     options: KafkaOptions, checkpoint: TopicCheckpoint | None, now_ts: float
 ) -> tuple[list[PartitionStatus], str | None]:
-    """With why the brokers could not be asked."""
+    """With why the brokers could not be asked, or why their offsets say nothing."""
     try:
         from blizzard.kafka.client import KafkaBrokers
         from blizzard.kafka.lag import lags
     except ImportError:
         return [], missing_client("the brokers were not asked")
     try:
-        found = lags(KafkaBrokers(options), options, checkpoint)
+        brokers = KafkaBrokers(options)
+        if checkpoint is not None:
+            check_read(checkpoint, brokers)
+        found = lags(brokers, options, checkpoint)
     except BlizzardError as error:
         return [], str(error)
     return [

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from blizzard.config.kafka_options import KafkaOptions
-from blizzard.errors import BlizzardError, PermanentError, RetryableError
+from blizzard.errors import BlizzardError, NeverAnswered, PermanentError, RetryableError
 from blizzard.kafka.brokers import Cluster, End, Place, Topic
 from blizzard.kafka.connect import Reports, client_settings
 from blizzard.kafka.errors import never_answered, read_error
@@ -184,15 +184,15 @@ class KafkaBrokers:
     def _fail(self, error: KafkaError, cause: Exception | None = None) -> NoReturn:
         newest, refusal = self._reports.newest, self._reports.refusal()
         if refusal is None and error.code() in _TIMED_OUT and not self._has_answered:
-            secs = self._monotonic() - self._opened_ts
-            self._opened = None
-            raise never_answered(self._options, secs, newest) from cause
+            self._give_up(never_answered(self._options, self._monotonic() - self._opened_ts, newest), cause)
         said = newest if error.code() in _TIMED_OUT and newest is not None else error
         self._give_up(refusal or read_error(said), cause)
 
     def _give_up(self, found: BlizzardError, cause: Exception | None = None) -> NoReturn:
         """The next question is asked by a client that knows nothing old."""
         self._opened = None
+        if isinstance(found, NeverAnswered):
+            raise found from cause
         where = f"(bootstrap_servers: {self._options.bootstrap_servers}) {found}"
         if not isinstance(found, PermanentError):
             raise RetryableError(where) from cause

@@ -21,14 +21,30 @@ def with_epochs(checkpoint: TopicCheckpoint, ends: Mapping[Partition, End]) -> T
 
 def with_other_leaders(checkpoint: TopicCheckpoint, ends: Mapping[Partition, End]) -> dict[Partition, Place]:
     """Where the source stands in partitions whose epoch is another one than the checkpoint's: logs that may have lost
-    messages. Before offset 0 there is nothing to lose."""
+    messages. Before offset 0 there is nothing to lose, nor in a partition that the checkpoint does not know."""
     places = {}
-    for (name, number), end in ends.items():
-        position = checkpoint.topics[name]
-        at, epoch = position.next_offsets[number], position.leader_epochs.get(number)
+    for partition, end in ends.items():
+        at = checkpoint.next_offset(partition)
+        epoch = checkpoint.topics[partition[0]].leader_epochs.get(partition[1]) if at else None
         if at and epoch is not None and end.leader_epoch not in (None, epoch):
-            places[name, number] = Place(at, epoch)
+            places[partition] = Place(at, epoch)
     return places
+
+
+def cut_logs(brokers: Brokers, checkpoint: TopicCheckpoint, ends: Mapping[Partition, End]) -> Mapping[Partition, str]:
+    """The partitions whose logs no longer have all that the source has read, with what is known of it: messages may be
+    others than those that had these offsets. `ends`: of the topics that the checkpoint is about. Errors as of
+    `Brokers`."""
+    found: dict[Partition, str] = {}
+    for partition, end in ends.items():
+        at = checkpoint.next_offset(partition) or 0
+        if end.offset < at:
+            found[partition] = f"the log of {path_of(partition)} ends before offset {end.offset}; expected {at} or more"
+    places = with_other_leaders(checkpoint, ends)
+    for partition, said in (brokers.truncated(places) if places else {}).items():
+        below = f"below offset {places[partition].offset}, where the source stands"
+        found[partition] = f"the log of {path_of(partition)} was truncated {below} ({said})"
+    return found
 
 
 def check_logs(brokers: Brokers, places: Mapping[Partition, Place]) -> None:

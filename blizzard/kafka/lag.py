@@ -2,14 +2,16 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.connect import Reports, consumer_settings
-from blizzard.kafka.errors import OF_NO_GROUP, read_error
+from blizzard.kafka.errors import read_error
+from blizzard.kafka.first_messages import first_messages
 from blizzard.kafka.login import Login
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 
@@ -44,7 +46,8 @@ def lags(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint | 
     `Brokers`."""
     cluster = brokers.cluster()
     partitions = sorted(cluster.partitions())
-    highs = brokers.high_watermarks(partitions)  # before the ends: what comes in between is not held back
+    committed = options.isolation == "read_committed"  # else the ends are the high watermarks
+    highs = brokers.high_watermarks(partitions) if committed else {}  # first: what comes in between is not held back
     ends, firsts = brokers.end_offsets(partitions), brokers.first_offsets(partitions)
     found = []
     for partition in partitions:
@@ -78,31 +81,18 @@ def first_times(
     """The times of the first messages from these offsets on, as far as they come within PEEK_SECS."""
     reports = Reports()
     settings = consumer_settings(Login(options).settings(), options.isolation, PEEKED_BYTES, reports)
-    consumer = Consumer({**settings, **_PEEKING})
+    wanted = [TopicPartition(*place, offset) for place, offset in places.items()]
     found: dict[Partition, float] = {}
-    try:
-        waiting = {*places}
-        consumer.assign([TopicPartition(topic, number, places[topic, number]) for topic, number in places])
-        deadline = monotonic() + PEEK_SECS
-        while waiting and monotonic() < deadline:
-            message = consumer.poll(0.2)
-            if message is None:
-                if (refusal := reports.refusal()) is not None:
-                    raise refusal
-                continue
-            place, error = (str(message.topic()), int(message.partition() or 0)), message.error()
-            if error is not None and error.code() == OF_NO_GROUP:
-                continue
-            if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                raise read_error(error)
-            time_ms = message.timestamp()[1]
-            if error is None and time_ms >= 0 and place in waiting:
-                found[place] = time_ms / 1000
-            if place in waiting:
-                waiting.discard(place)
-                consumer.incremental_unassign([TopicPartition(*place)])
-    except KafkaException as failed:
-        raise read_error(failed.args[0]) from failed
-    finally:
-        consumer.close()
+    deadline = monotonic() + PEEK_SECS
+    with closing(first_messages({**settings, **_PEEKING}, reports, wanted)) as came:
+        for one in came:
+            if one is not None:
+                place, message = one
+                error, time_ms = message.error(), message.timestamp()[1]
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise read_error(error)
+                if error is None and time_ms >= 0:
+                    found[place] = time_ms / 1000
+            if monotonic() >= deadline:
+                break
     return found

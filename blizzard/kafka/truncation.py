@@ -1,15 +1,17 @@
 """Whether the brokers' logs still go up to where a source stands: librdkafka compares the epochs of the leaders."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
+from contextlib import closing
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from blizzard.errors import RetryableError
 from blizzard.kafka.brokers import Place
 from blizzard.kafka.connect import Reports, consumer_settings
-from blizzard.kafka.errors import OF_NO_GROUP, read_error
+from blizzard.kafka.errors import read_error
+from blizzard.kafka.first_messages import first_messages
 from blizzard.state.topic_checkpoint import Partition, path_of
 
 QUIET_SECS = 10.0
@@ -32,36 +34,17 @@ def truncated(
     reports = Reports()
     # Whatever message comes first is good: those of transactions that are open too.
     own = consumer_settings(settings, "read_uncommitted", _FETCHED_BYTES, reports)
-    consumer = Consumer({**own, **_A_MESSAGE_EACH})
-    found: dict[Partition, str] = {}
-    waiting = {*places}
-    try:
-        consumer.assign([TopicPartition(*one, at.offset, leader_epoch=at.leader_epoch) for one, at in places.items()])
-        heard_ts = monotonic()
-        while waiting:
-            message = consumer.poll(0.2)
-            partition = None if message is None else (message.topic(), message.partition())
-            if message is None or partition not in waiting or _is_of_no_partition(message.error()):
-                if (refusal := reports.refusal()) is not None:
-                    raise refusal
-                if monotonic() - heard_ts > quiet_secs:
-                    raise _silence(waiting, quiet_secs, reports)
-                continue
-            said = truncation_said(message.error())
-            if said is not None:
-                found[partition] = said
-            heard_ts = monotonic()
-            waiting.discard(partition)
-            consumer.incremental_unassign([TopicPartition(*partition)])
-    except KafkaException as failed:
-        raise read_error(failed.args[0]) from failed
-    finally:
-        consumer.close()
-    return found
-
-
-def _is_of_no_partition(error: KafkaError | None) -> bool:
-    return error is not None and error.code() == OF_NO_GROUP
+    wanted = [TopicPartition(*one, at.offset, leader_epoch=at.leader_epoch) for one, at in places.items()]
+    found: dict[Partition, str | None] = {}
+    heard_ts = monotonic()
+    with closing(first_messages({**own, **_A_MESSAGE_EACH}, reports, wanted)) as came:
+        for one in came:
+            if one is not None:
+                found[one[0]] = truncation_said(one[1].error())
+                heard_ts = monotonic()
+            elif monotonic() - heard_ts > quiet_secs:
+                raise _silence(places.keys() - found.keys(), quiet_secs, reports)
+    return {partition: said for partition, said in found.items() if said is not None}
 
 
 def truncation_said(error: KafkaError | None) -> str | None:
@@ -77,7 +60,7 @@ def truncation_said(error: KafkaError | None) -> str | None:
     raise read_error(error)
 
 
-def _silence(waiting: set[Partition], secs: float, reports: Reports) -> RetryableError:
+def _silence(waiting: Set[Partition], secs: float, reports: Reports) -> RetryableError:
     newest = "" if reports.newest is None else f"; the client says: {reports.newest.str()}"
     return RetryableError(
         f"the leader of {path_of(min(waiting))} has changed, and the new one has not said within {secs:.0f} s whether "

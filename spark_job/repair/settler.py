@@ -34,10 +34,17 @@ class Settler:
         self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._settled = SettledLetters(state, identity.state_prefix)
         self._clock, self._new_id, self._log = clock, new_id, log
+        self._expected: tuple[Sequence[Result], float] = (), 0.0
 
-    def committed(self, results: Sequence[Result], began_ts: float, *, sequence: int, version: int) -> None:
-        """A commit that was planned at `began_ts` (Unix seconds) has made these true: ends their items, and settles
-        their letters."""
+    def expect(self, results: Sequence[Result], began_ts: float) -> None:
+        """What the next commit makes true, if it lands; it was planned at `began_ts` (Unix seconds). Without results:
+        nothing, as one that changes the table's schema."""
+        self._expected = results, began_ts
+
+    def committed(self, *, sequence: int, version: int) -> None:
+        """What was expected of the commit is true: ends the items, and settles their letters."""
+        results, began_ts = self._expected
+        self.expect((), began_ts)
         for result in results:
             if result.fate is Fate.DONE or result.rows:
                 result.sequence, result.version = sequence, version

@@ -62,7 +62,6 @@ class RepairSource(FileSource):
         self._given_reader = given_reader
         self._settler = settler
         self._new_id: Callable[[], str] = more["new_id"]
-        self._waiting: tuple[RepairPlan, RepairBatch] | None = None
         rules = self._settings.rules
         self._judge = Judge(
             table=self._table,
@@ -74,8 +73,8 @@ class RepairSource(FileSource):
 
     def plan(self, checkpoint: Checkpoint) -> FilePlan:
         """The next items that can be read. Those that cannot are ended."""
-        self._waiting = None
         unmoved, began_ts = unmoved_plan(checkpoint, self._settings.rules), self._clock()
+        self._settler.expect((), began_ts)
         while items := self._work.next_batch(self._settings.rules):
             if checkpoint.sequence < 0 and items[0].kind is not Kind.REPLACE:
                 self._work.hold_all(NO_COMMIT)
@@ -156,19 +155,16 @@ class RepairSource(FileSource):
         if not plan.is_of_records and any(outcome.dead_records for outcome in batch.taken):
             with self._watch.part("letters"):
                 batch.rows.write_dead_records(f"{plan.base.sequence + 1:020d}-{self._new_id()}")
-        self._waiting = plan, batch
+        self._settler.expect(batch.results, plan.began_ts)
         outcomes = [_as_receipt(outcome, plan.repair) for outcome in batch.taken]
         found = batch.rows.unknown_fields.shortened(), batch.rows.misfits.shortened()
         repairs = {one.item.path: one.repairs for one in plan.chosen if one.repairs is not None}
         return self._outputs.write_receipt(plan.base, plan.files, outcomes, *found, plan.repair, repairs)
 
     def log_committed(self, checkpoint: Checkpoint, counts: BatchCounts, *, version: int, **more: Any) -> None:
-        """The commit has landed, so its letters are settled. One that changed the table's schema settles none."""
+        """The commit has landed, so its letters are settled."""
         super().log_committed(checkpoint, counts, version=version, **more)
-        if self._waiting is None:
-            return
-        (plan, batch), self._waiting = self._waiting, None
-        self._settler.committed(batch.results, plan.began_ts, sequence=checkpoint.sequence, version=version)
+        self._settler.committed(sequence=checkpoint.sequence, version=version)
 
 
 def _result_of_file(one: Chosen, outcome: Outcome) -> Result:

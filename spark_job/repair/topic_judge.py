@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.epochs import cut_logs
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.table import FileTable, FileVersion
@@ -52,23 +53,30 @@ class TopicJudge:
 
     def _there(self, checkpoint: TopicCheckpoint, items: Sequence[Item]) -> "_There":
         cluster = self._brokers.cluster()
+        ids = {name: topic.topic_id for name, topic in cluster.topics.items()}
+        same = {name for name, position in checkpoint.topics.items() if ids.get(name) == position.topic_id}
         asked = {partition for item in items if (partition := partition_of_path(item.path)) is not None}
-        partitions = sorted(asked & {*cluster.partitions()})
-        firsts, ends = self._brokers.first_offsets(partitions), self._brokers.end_offsets(partitions)
-        return _There(cluster, {each: (firsts[each], ends[each]) for each in partitions})
+        partitions = sorted(each for each in asked & {*cluster.partitions()} if each[0] in same)
+        firsts, ends = self._brokers.first_offsets(partitions), self._brokers.ends(partitions)
+        cut = cut_logs(self._brokers, checkpoint, ends)
+        return _There({each: (firsts[each], ends[each].offset) for each in partitions if each not in cut}, cut)
 
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """What the brokers have: of each partition from which offset to which."""
+    """What the brokers have of the topics that were read: of each partition from which offset to which. `cut`: of which
+    they may have other messages, and why."""
 
-    cluster: Cluster
     offsets: Mapping[Partition, tuple[int, int]]
+    cut: Mapping[Partition, str]
 
-    def of(self, partition: Partition, topic_id: str) -> tuple[int, int] | None:
-        """None: they do not have this topic, or the partition."""
-        topic = self.cluster.topics.get(partition[0])
-        return None if topic is None or topic.topic_id != topic_id else self.offsets.get(partition)
+    def why_gone(self, partition: Partition) -> str:
+        if partition in self.cut:
+            return f"{self.cut[partition]}: {GIVE}"
+        if partition not in self.offsets:
+            return f"the brokers no longer have the topic: {GIVE}"
+        first, end = self.offsets[partition]
+        return f"the brokers no longer have them (they have {first} to {end - 1}): {GIVE}"
 
 
 def _judged(
@@ -88,11 +96,11 @@ def _judged(
         work.hold(item, item.records, what)
         return None
     later = {offset for offset in wanted if offset >= position.next_offsets[partition[1]]}
-    known = there.of(partition, item.etag)
+    known = there.offsets.get(partition)
     on_brokers = {offset for offset in wanted - later if known is not None and known[0] <= offset < known[1]}
     holds = [(later, "no commit has them yet: the next run reads them")]
     if item.kind is not Kind.GIVEN:
-        holds.append((wanted - later - on_brokers, _why_gone(known)))
+        holds.append((wanted - later - on_brokers, there.why_gone(partition)))
     left: Item | None = item
     for offsets, reason in holds:
         if offsets and left is not None:
@@ -102,12 +110,6 @@ def _judged(
         return None
     ranges = [*_ranges(left, partition, on_brokers, wanted)]
     return ChosenMessages(left, ranges, tuple(sorted(wanted)), present, len(wanted))
-
-
-def _why_gone(known: tuple[int, int] | None) -> str:
-    if known is None:
-        return f"the brokers no longer have the topic: {GIVE}"
-    return f"the brokers no longer have them (they have {known[0]} to {known[1] - 1}): {GIVE}"
 
 
 def _ranges(

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import PermanentError, RetryableError
+from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.state.batch import BatchRules
 from blizzard.state.receipts import ReceiptLine, Repair
 from blizzard.state.settled_letters import letters_with_settlements
@@ -75,7 +76,6 @@ class RepairTopicSource(TopicSource):
         self._whole = whole
         self._offsets = offsets
         self._judge = TopicJudge(table=self._table, brokers=self._brokers)
-        self._waiting: tuple[RepairRanges, RepairedMessages] | None = None
 
     # -- planning
 
@@ -87,7 +87,8 @@ class RepairTopicSource(TopicSource):
 
     def plan(self, checkpoint: TopicCheckpoint) -> RangePlan:
         """The next messages that can be read. Those that cannot are ended."""
-        self._waiting, began_ts = None, self._clock()
+        began_ts = self._clock()
+        self._settler.expect((), began_ts)
         while items := self._work.next_batch(_ONE_COMMIT):
             if checkpoint.sequence < 0:
                 self._work.hold_all(NO_COMMIT)
@@ -144,12 +145,18 @@ class RepairTopicSource(TopicSource):
         assert batch is not None
         found = None
         try:
+            self._check_logs_again(plan)
             found = self._batch_of(plan, batch.rows)
         finally:
             if found is None:
                 batch.rows.discard()
                 batch.rows.release()
         return found
+
+    def _check_logs_again(self, plan: RepairRanges) -> None:
+        """Raises RecoveryError for a log that was truncated while it was read."""
+        ends = self._brokers.ends({(one.topic, one.partition) for one in plan.ranges if one.length})
+        check_logs(self._brokers, with_other_leaders(plan.found, ends))
 
     def _batch_of(self, plan: RepairRanges, rows: FileRows) -> RepairedMessages | None:
         """None: some are not there after all, and have been ended, or all were refused again."""
@@ -227,7 +234,7 @@ class RepairTopicSource(TopicSource):
     def record(self, plan: RangePlan, batch: ReadBatch | None) -> Receipt:
         if not isinstance(plan, RepairRanges) or not isinstance(batch, RepairedMessages):
             return super().record(plan, batch)
-        self._waiting = plan, batch
+        self._settler.expect(batch.results, plan.began_ts)
         attempt, now_ts, whole = self._new_id(), self._clock(), plan.kind is Kind.OFFSETS
         if whole and batch.counts.dead_records:
             batch.rows.write_dead_records(f"{plan.base.sequence + 1:020d}-{attempt}")
@@ -257,11 +264,9 @@ class RepairTopicSource(TopicSource):
         return Receipt(receipt.name, now_ts)
 
     def log_committed(self, checkpoint: TopicCheckpoint, counts: BatchCounts, *, version: int, **more: Any) -> None:
-        """The commit has landed, so its letters are settled. One that changed the table's schema settles none."""
+        """The commit has landed, so its letters are settled."""
         super().log_committed(checkpoint, counts, version=version, **more)
-        if self._waiting is not None:
-            (plan, batch), self._waiting = self._waiting, None
-            self._settler.committed(batch.results, plan.began_ts, sequence=checkpoint.sequence, version=version)
+        self._settler.committed(sequence=checkpoint.sequence, version=version)
 
 
 def _only(checkpoint: TopicCheckpoint, topics: set[str]) -> TopicCheckpoint:

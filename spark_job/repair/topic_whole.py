@@ -75,7 +75,10 @@ def _verdict(one: PartitionAudit | None, report: TopicAuditReport, topic_id: str
     if compared:
         return compared[0]
     if one is None:
-        return "the brokers no longer have the topic, or have made it again"
+        return (
+            "the brokers no longer have the messages that were read: its topic is gone or was made again, or its log "
+            "was truncated, as `blizzard audit` says"
+        )
     if report.changed:
         return f"the table has {report.changed} rows of another topic of this name"
     gone = one.older_rows + one.only_in_table

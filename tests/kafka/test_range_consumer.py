@@ -42,8 +42,12 @@ def test_no_call_waits_for_messages_behind_the_ranges(
 
 
 def test_a_range_ends_before_messages_that_the_client_has_fetched(kafka: KafkaCluster, new_topic: NewTopic) -> None:
-    settings, topic = kafka.client_settings(), new_topic()
-    produce(settings, topic, [b"%d" % n for n in range(20)])
+    """It is asked for as many as both ranges have together, and has all of the first partition."""
+    settings, topic = kafka.client_settings(), new_topic(2)
+    produce(settings, topic, [Message(b"%d" % n, partition=n % 2) for n in range(40)])
     for start, end in ((3, 7), (19, 20), (0, 20)):
-        read = RangeConsumer({(topic, 0): (start, end)}, settings, "read_committed", MEMORY).messages()
-        assert [message.offset() for _, some in read for message in some] == [*range(start, end)]
+        found: dict[int, list[int]] = {0: [], 1: []}
+        ranges = {(topic, 0): (start, end), (topic, 1): (0, 20)}
+        for (_, number), messages in RangeConsumer(ranges, settings, "read_committed", MEMORY).messages():
+            found[number] += [message.offset() for message in messages]
+        assert found == {0: [*range(start, end)], 1: [*range(20)]}

@@ -120,6 +120,20 @@ def test_a_topic_that_is_gone_is_shown_as_gone_and_is_no_lag(
     assert f"not read on {lake.topic}, of which 3 partitions were read: the brokers do not have it" in shown
 
 
+def test_a_topic_that_was_made_again_is_a_problem_and_has_no_lag(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake()
+    lake.produce(*[b"a"] * 5)
+    lake.run()
+    delete_topic(lake.settings, lake.topic)
+    create_topic(lake.settings, lake.topic)
+    lake.produce(b"b")
+    found = status(lake, tmp_path, capsys, 1)
+    assert "was deleted and made again" in found["problem"]
+    assert (found["partitions"], found["lag"], found["lag_secs"], found["gone"]) == ([], None, None, [])
+
+
 def test_brokers_that_do_not_answer_are_a_problem(
     new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

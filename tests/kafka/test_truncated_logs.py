@@ -16,6 +16,8 @@ from blizzard.kafka.client import KafkaBrokers
 from blizzard.kafka.truncation import truncated
 from infra.local.kafka.cluster import KafkaCluster
 from infra.local.kafka.ports import free_ports
+from tests.kafka.test_topic_audit import audit
+from tests.kafka.test_topic_replay import LENIENT, Replay, fates, ids, open_letters, replay
 from tests.kafka.topic_lake import TopicLake
 from tests.kafka.topics import Message, create_topic, forget_before, until
 
@@ -111,6 +113,60 @@ def test_a_lost_log_stops_the_source_also_when_it_is_longer_again(
     assert f"truncated below offset {READ}" in checks["topics.offsets"]["found"]
     assert main(["plan", "--json", str(lake.config_file())]) == 1
     assert f"truncated below offset {READ}" in capsys.readouterr().out
+    assert main(["status", "--json", str(lake.config_file())]) == 1
+    [found] = json.loads(capsys.readouterr().out)
+    assert f"truncated below offset {READ}" in found["problem"]
+    assert (found["partitions"], found["lag"]) == ([], None)
+
+
+def test_other_messages_are_not_taken_for_those_that_were_lost(
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither by an audit, nor by a replay or a replace."""
+    lake = cluster.lake("other-messages", partitions=2)
+    lake.produce(b"broken", *[b'{"id": 1}'] * 4, Message(b"broken", partition=1))
+    lake.run(LENIENT)
+    before, version = epoch_of(lake), commits(lake)
+    cluster.restart("other-messages-0")
+    elected_since(lake, before)
+    for count in (3, 10):  # at first the log is shorter than it was
+        lake.produce(*[b'{"id": 2}'] * count)
+        found = audit(lake, capsys, LENIENT)
+        assert [notice["kind"] for notice in found["notices"]] == ["log_truncated"]
+        assert "other-messages/0 was truncated below offset 5" in found["notices"][0]["text"]
+        assert (found["verdict"], [one["partition"] for one in found["partitions"]]) == ("notes", [1])
+        assert (found["committed"], found["dead_lettered"]) == (0, 1)
+    found = replay(lake, capsys, code=1)
+    assert fates(found) == [("0", "held", 1, 0), ("1", "refused", 1, 0)]
+    assert "other-messages/0 was truncated below offset 5" in found["files"][0]["reason"]
+    file = str(lake.config_file(LENIENT, pipeline="engine: local"))
+    assert main(["replace", "--path", "other-messages/0", file]) == 2
+    assert "its log was truncated" in capsys.readouterr().err
+    assert commits(lake) == version
+    assert open_letters(lake, capsys) == 2
+    repaired = tmp_path / "repaired.ndjson"
+    repaired.write_text(json.dumps({"path": "other-messages/0", "row": 0, "record": {"id": 7}}))
+    assert fates(replay(lake, capsys, "--records", str(repaired))) == [("0", "done", 1, 1)]
+    assert ids(lake) == [(0, 0, 7), *((0, n, 1) for n in range(1, 5))]
+
+
+def test_a_log_that_is_truncated_while_a_replay_reads_brings_no_row(cluster: Cluster) -> None:
+    lake = cluster.lake("truncated-meanwhile")
+    lake.produce(b"broken", b'{"id": 1}')
+    lake.run(LENIENT)
+    before = epoch_of(lake)
+
+    def lose(event: str) -> None:
+        if event == "replay_planned":
+            cluster.restart("truncated-meanwhile-0")
+            elected_since(lake, before)
+            lake.produce(*[b'{"id": 2}'] * 3)
+
+    one = Replay(lake, lose)
+    with pytest.raises(RecoveryError, match="truncated-meanwhile/0 was truncated below offset 2"):
+        one.run()
+    assert "batch_read" not in one.events
+    assert ids(lake) == [(0, 1, 1)]
 
 
 def test_a_restart_without_a_loss_stops_nothing(cluster: Cluster) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from benchmarks.machine import machine
 from benchmarks.version import version
-from tests.proof.campaign import FILES, untried
+from tests.proof.campaign import FILES, SPARK_SHARE, untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.outcome import End, Outcome
 from tests.proof.report import all_good, as_json, as_markdown
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     planned = [(name, variant) for name in options.names for variant in _variants(name, options)]
     begun = version()
-    outcomes = _run(planned, options.minutes, options.seed, options.files)
+    outcomes = _run(planned, options)
     of = asdict(begun) if begun else None
     where = {**machine(), "version": of, "seed": options.seed, "minutes": options.minutes}
     report = as_markdown(where, outcomes)
@@ -57,6 +57,12 @@ def _options(arguments: Sequence[str] | None) -> Any:
         default=FILES,
         help="engines ends after so many, and formats after so many of each format (%(default)d)",
     )
+    parser.add_argument(
+        "--spark-share",
+        type=float,
+        default=SPARK_SHARE,
+        help="of kafka: so many of its rounds are on Spark (%(default)g)",
+    )
     parser.add_argument("--seed", type=int, help="repeats a run; without, another one each time")
     parser.add_argument("--variants", action="store_true", help="run each against what is broken on purpose instead")
     parser.add_argument("--variant", metavar="NAME", help="run against this one alone")
@@ -70,6 +76,8 @@ def _options(arguments: Sequence[str] | None) -> Any:
         parser.error(f"--minutes {options.minutes:g}: expected a number above 0")
     if options.files < 1:
         parser.error(f"--files {options.files}: expected a number above 0")
+    if not 0 <= options.spark_share <= 1:
+        parser.error(f"--spark-share {options.spark_share:g}: expected a number from 0 to 1")
     for file in filter(None, (options.json, options.report)):
         if not file.absolute().parent.is_dir():
             parser.error(f"{file}: expected a file in a folder that is there")
@@ -88,17 +96,17 @@ def _variants(name: str, options: Any) -> list[str]:
     return [*load(MODULES[name]).variants] if options.variants else [""]
 
 
-def _run(planned: Sequence[tuple[str, str]], minutes: float, seed: int, files: int) -> list[Outcome]:
+def _run(planned: Sequence[tuple[str, str]], options: Any) -> list[Outcome]:
     """One after the other. Each gets an equal share of the minutes that are left."""
     outcomes: list[Outcome] = []
-    until_ts = time.monotonic() + minutes * 60
+    until_ts = time.monotonic() + options.minutes * 60
     titles = [f"{name}: {variant}" if variant else name for name, variant in planned]
     with View(titles) as view:
         for number, (name, variant) in enumerate(planned):
             share = max(0.0, until_ts - time.monotonic()) / 60 / (len(planned) - number)
             view.begin(titles[number], share)
             with tempfile.TemporaryDirectory(prefix=f"proof-{name}-") as folder:
-                task = Task(name, MODULES[name], variant, seed, share, files)
+                task = Task(name, MODULES[name], variant, options.seed, share, options.files, options.spark_share)
                 outcome = run_apart(task, Path(folder), view.said)
             if not variant and outcome.end in (End.PASSED, End.INTERRUPTED):
                 outcome = replace(outcome, untried=untried(load(MODULES[name]), outcome.counts))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 FILES = 100_000
+SPARK_SHARE = 0.1
 
 
 class Failed(AssertionError):
@@ -64,6 +65,8 @@ class Run:
     """How many files the campaign `engines`, and of each format the campaign `formats`, reads at most."""
     counts: Counter[str] = field(default_factory=Counter)
     """Counts by name: `kills`, `kills before the commit`, `races`, `faults`, `records`."""
+    spark_share: float = SPARK_SHARE
+    """Of the rounds of the campaign `kafka`: so many have jobs on Spark, from 0 to 1."""
 
     def rounds(self) -> Iterator[tuple[int, random.Random]]:
         """The number of each round, and its own random generator, so that a round does not depend on those before

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from tests.proof.campaign import FILES
+from tests.proof.campaign import FILES, SPARK_SHARE
 
 
 class End(StrEnum):
@@ -34,7 +34,8 @@ class Outcome:
     why: str = ""
     steps: Sequence[str] = ()
     files: int = FILES
-    """As in `Run`."""
+    spark_share: float = SPARK_SHARE
+    """Both as in `Run`."""
     untried: Sequence[str] = ()
     """Of the unbroken program: what a longer run tries and this one did not, as far as the campaign knows."""
 
@@ -54,6 +55,7 @@ class Outcome:
         """The command that repeats it."""
         words = [self.campaign, "--minutes", f"{self.minutes:.4g}", "--seed", f"{self.seed}"]
         words += ["--files", f"{self.files}"] if self.files != FILES else []
+        words += ["--spark-share", f"{self.spark_share:g}"] if self.spark_share != SPARK_SHARE else []
         words += ["--variant", self.variant] if self.variant else []
         return shlex.join(["python", "-m", "tests.proof", *words])
 

@@ -19,6 +19,7 @@ class ScriptedCampaign:
     }
 
     def run(self, run: Run) -> None:
+        run.counts.update({"files at most": run.files, "percent on Spark": round(100 * run.spark_share)})
         for number, rng in run.rounds():
             run.counts["numbers"] += rng.randrange(10)
             run.say(f"round {number}")

@@ -29,7 +29,7 @@ Said = Callable[[str, Mapping[str, int]], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A campaign, the module that has it, and how it is to be run. `files`: as in `Run`."""
+    """A campaign, the module that has it, and how it is to be run. `files`, `spark_share`: as in `Run`."""
 
     campaign: str
     module: str
@@ -37,6 +37,7 @@ class Task:
     seed: int
     minutes: float
     files: int
+    spark_share: float
 
 
 def run_apart(task: Task, folder: Path, said: Said) -> Outcome:
@@ -46,7 +47,8 @@ def run_apart(task: Task, folder: Path, said: Said) -> Outcome:
     log = folder / "log.txt"
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=_work, args=(theirs, task, folder, log))
-    outcome = Outcome(task.campaign, task.variant, task.seed, task.minutes, End.BROKE, 0.0, {}, files=task.files)
+    plan = task.campaign, task.variant, task.seed, task.minutes
+    outcome = Outcome(*plan, End.BROKE, 0.0, {}, files=task.files, spark_share=task.spark_share)
     began = time.monotonic()
     process.start()
     theirs.close()
@@ -122,7 +124,8 @@ def _work(theirs: Connection, task: Task, folder: Path, log: Path) -> None:
         found = load(task.module)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             budget = Budget(time.monotonic, until_ts=time.monotonic() + task.minutes * 60)
-            found.run(Run(task.seed, budget, Path(scratch), task.variant, say, task.files, counts))
+            options = task.files, counts, task.spark_share
+            found.run(Run(task.seed, budget, Path(scratch), task.variant, say, *options))
     except Failed as failed:
         as_meant = not task.variant or found.variants[task.variant].finds(failed.why)
         ended(End.FAILED if as_meant else End.OTHERWISE, failed.why, tuple(failed.steps))

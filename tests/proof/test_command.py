@@ -105,6 +105,15 @@ def test_a_variant_can_be_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("scripted")
+def test_a_campaign_gets_its_options(tmp_path: Path) -> None:
+    words = ["--files", "7", "--spark-share", "0.25", "--json", str(tmp_path / "all.json")]
+    assert command.main(["--minutes", "0.001", *words]) == 0
+    (one,) = json.loads((tmp_path / "all.json").read_text())["campaigns"]
+    assert (one["counts"]["files at most"], one["counts"]["percent on Spark"]) == (7, 25)
+    assert "--files 7 --spark-share 0.25" in one["repeat"]
+
+
+@pytest.mark.usefixtures("scripted")
 def test_a_failure_prints_the_command_that_repeats_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +132,7 @@ def test_a_failure_prints_the_command_that_repeats_it(
         (["--minutes", "0"], "expected a number above 0"),
         (["kill", "--variant", "nonsense"], "expected one of docs/proof.md that these campaigns find"),
         (["--minutes", "nan"], "expected a number above 0"),
+        (["--spark-share", "1.5"], "expected a number from 0 to 1"),
         (["--report", "nowhere/at/all.md"], "expected a file in a folder that is there"),
     ],
     ids=str,

@@ -14,6 +14,8 @@ from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Cluster, End, Place, Topic
+from blizzard.kafka.epochs import cut_logs
+from blizzard.kafka.lag import lags
 from blizzard.kafka.positions import first_positions
 from blizzard.log import Log, silent
 from blizzard.state.identity import SourceIdentity
@@ -172,6 +174,17 @@ def test_an_idle_source_asks_for_ends_alone() -> None:
     assert [(what, numbers) for what, numbers in brokers.asked if numbers] == [("end", [0, 1])]
 
 
+def test_the_lag_of_who_reads_uncommitted_takes_no_question_about_open_transactions() -> None:
+    brokers = FakeBrokers({0: (0, 5), 1: (0, 0)})
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.asked.clear()
+    options = {"bootstrap_servers": "b:9092", "topics": ["t"], "isolation": "read_uncommitted"}
+    found = lags(brokers, KafkaOptions.model_validate(options), checkpoint)
+    assert [(one.lag, one.held_back) for one in found] == [(0, 0), (0, 0)]
+    assert brokers.asked == [("end", [0, 1]), ("first", [0, 1])]
+
+
 def test_first_offsets_are_asked_of_partitions_that_have_messages_to_read() -> None:
     brokers = FakeBrokers({0: (0, 5), 1: (3, 9), 2: (0, 0)})
     source, checkpoint = source_of(brokers), begun(brokers)
@@ -288,6 +301,24 @@ def test_a_log_that_is_truncated_between_a_plan_and_its_reading_is_noticed_by_th
     checkpoint = source.settle(plan, READ)
     with pytest.raises(RecoveryError, match="truncated below offset 100"):
         source.plan(checkpoint)
+
+
+def test_logs_that_no_longer_have_what_was_read_are_named_with_what_is_known() -> None:
+    brokers = FakeBrokers(dict.fromkeys(range(5), (0, 100)))
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.elect(0)
+    for number, produced in ((1, 0), (2, 200), (3, 0)):
+        brokers.elect(number, end=40)
+        brokers.produce(number, produced)
+    brokers.offsets[5] = (0, 9)  # which the checkpoint does not know
+    ends = {**brokers.ends([("t", number) for number in range(6)]), ("t", 3): End(40)}
+    found = cut_logs(brokers, checkpoint, ends)
+    assert found == {
+        ("t", 1): "the log of t/1 was truncated below offset 100, where the source stands (it ended at 40)",
+        ("t", 2): "the log of t/2 was truncated below offset 100, where the source stands (it ended at 40)",
+        ("t", 3): "the log of t/3 ends before offset 40; expected 100 or more",
+    }
 
 
 def test_without_epochs_a_source_goes_on_as_before() -> None:

@@ -1,47 +1,65 @@
 """Campaign `kafka`: topics on three real brokers, while jobs are killed and race, brokers die and come back, partitions
-are added, retention takes messages, and the state of a source is lost."""
+are added, retention takes messages, the schema registry does not answer, the state of a source is lost, and at last a
+log. The jobs of a round have one engine: the local one, or Spark in a share of the rounds."""
 
 import json
 import random
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from infra.local.kafka.cluster import KafkaCluster
+from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.child_process import ChildProcess
-from tests.kafka.topics import create_topic, delete_topic, leaders
+from tests.kafka.topics import create_topic, delete_topic, leaders, until
 from tests.proof.campaign import Failed, Fault, Run, check_shown
+from tests.proof.kafka.registry import COLUMNS, UNANSWERED, AvroRegistry
 from tests.proof.kafka.variants import (
+    CUT_IS_PASSED,
     FAULTS,
     LATE_LETTERS,
     LETTERS_WAIT,
     LOST_IS_WON,
     NO_PARTITION_TXNS,
+    OUTAGE_IS_FAULT,
     SILENT_GAP,
 )
-from tests.proof.kafka.world import PARTITIONS, PLAIN, TRANSACTIONS, Topics, compare, read_table
+from tests.proof.kafka.world import AVRO, PARTITIONS, PLAIN, TRANSACTIONS, Topics, compare, json_record, read_table
+from tests.unit.schema_registry import Registry
 
 MOMENTS = ("positions_recovered", "ranges_planned", "batch_read", "messages_committed")
 KILLED = {moment: f"kills after {moment}" for moment in MOMENTS}
 ANY_TIME, RACES, BROKERS = "kills at any time", "two jobs at once", "brokers killed"
 LEADERS, ADDED, RETENTION = "leaders killed while a job reads", "partitions added", "times that retention took messages"
 GAPS, STATES, AGAIN = "messages that were gone before they were read", "lost states", "topics made again"
+TRUNCATED = "logs truncated"
+ENGINES = {engine: f"jobs of the engine {engine}" for engine in ("local", "spark")}
 COMPARED = "messages compared with rows and letters"
-TURNS = 12
+TURNS = {"local": 12, "spark": 4}
+START_SECS = {"local": 3.0, "spark": 25.0}
+"""Within which a job that is killed at any time has begun to read."""
 LIFE_SECS = 120.0
+SOURCES = ("envelopes:all", "records:plain", "avros:avro")
+OUTAGES = 0.3
+"""Of the turns: so many begin with a schema registry that does not answer."""
 
 
 class Kafka:
     name = "kafka"
     about = "topics on three brokers, while jobs and brokers are killed, and topics change"
     variants: Mapping[str, Fault] = FAULTS
-    wanted = (*KILLED.values(), ANY_TIME, RACES, BROKERS, LEADERS, ADDED, RETENTION, GAPS, STATES, AGAIN)
+    wanted = (
+        *(*KILLED.values(), ANY_TIME, RACES, BROKERS, LEADERS, ADDED, RETENTION, GAPS, STATES, AGAIN, TRUNCATED),
+        UNANSWERED,
+    )
 
     def run(self, run: Run) -> None:
         run.say("starting three brokers")
-        with KafkaCluster(run.folder / "brokers", brokers=3) as cluster:
+        with KafkaCluster(run.folder / "brokers", brokers=3) as cluster, Registry() as served:
+            registry = AvroRegistry(served, run.counts)
             for number, rng in run.rounds():
-                Round(run, cluster, number, rng).go()
+                Round(run, cluster, registry, number, rng).go()
         if run.budget.rounds is None and not run.variant:
             check_shown(run, self.wanted)
 
@@ -54,23 +72,31 @@ LONG_ONLY = frozenset({NO_PARTITION_TXNS, LOST_IS_WON, SILENT_GAP})
 class Round:
     """New topics and tables, and what happens to them."""
 
-    def __init__(self, run: Run, cluster: KafkaCluster, number: int, rng: random.Random) -> None:
-        self._run, self._cluster, self._rng = run, cluster, rng
+    def __init__(
+        self, run: Run, cluster: KafkaCluster, registry: AvroRegistry, number: int, rng: random.Random
+    ) -> None:
+        self._run, self._cluster, self._registry, self._rng = run, cluster, registry, rng
         self._folder = run.folder / f"round-{number}"
         self._folder.mkdir()
-        self._topics = Topics(cluster, f"r{number}", rng, run.counts)
-        self._steps = [f"seed {run.seed}, round {number}, {self._folder}"]
+        # Of generators of their own: the rest of the round is the same with any share.
+        self._avro_rng = random.Random(f"{run.seed}/{number}/avro")
+        self._topics = Topics(cluster, f"r{number}", rng, self._avro_rng, registry, run.counts)
+        on_spark = random.Random(f"{run.seed}/{number}/engine").random() < run.spark_share
+        self._engine = "spark" if on_spark else "local"
+        self._steps = [f"seed {run.seed}, round {number}, engine {self._engine}, {self._folder}"]
         self._down: int | None = None
         self._jobs = 0
         self._log = self._folder / "jobs.log"
 
     def go(self) -> None:
         self._begin()
-        for _ in range(TURNS):
+        for _ in range(1 if self._run.variant == CUT_IS_PASSED else TURNS[self._engine]):
             self._topics.write()
             self._happens()
+            self._outage()
             self._life()
         self._verify()
+        self._truncated()
         self._made_again()
 
     def _begin(self) -> None:
@@ -126,7 +152,13 @@ class Round:
             self._run.counts[STATES] += 1
 
     def _tables(self) -> list[Path]:
-        return [table for table in (self._folder / "envelopes", self._folder / "records") if table.exists()]
+        names = (source.partition(":")[0] for source in SOURCES)
+        return [table for name in names if (table := self._folder / name).exists()]
+
+    def _outage(self) -> None:
+        if self._run.variant == OUTAGE_IS_FAULT or self._avro_rng.random() < OUTAGES:
+            self._step("the schema registry does not answer for some seconds")
+            self._registry.fail(self._avro_rng)
 
     # -- jobs
 
@@ -146,13 +178,15 @@ class Round:
                 job.stop()
 
     def _start(self) -> ChildProcess:
-        words = [self._run.variant or "-", "--config", str(self._configuration()), "--once", "--engine", "local"]
+        words = [self._run.variant or "-", "--config", str(self._configuration()), "--once", "--engine", self._engine]
+        words += ["--jars", str(CHECKOUT / "jars")] if self._engine == "spark" else []
+        self._run.counts[ENGINES[self._engine]] += 1
         return ChildProcess(["tests.proof.kafka.job", *words], {}, self._log)
 
     def _kill(self, job: ChildProcess, moment: str) -> None:
         if moment == ANY_TIME:
-            self._wait(job, None, self._rng.uniform(0.3, 3.0))
-        elif not self._wait(job, moment, LIFE_SECS):
+            self._wait(job, None, self._rng.uniform(0.3, START_SECS[self._engine]))
+        elif not self._wait(job, moment, LIFE_SECS, self._avro_rng.choice(SOURCES)):
             return
         if moment == "ranges_planned" and self._down is None and self._rng.random() < 0.5:
             self._leader_dies()
@@ -171,14 +205,16 @@ class Round:
         self._cluster.kill(self._down)
         self._run.counts[LEADERS] += 1
 
-    def _wait(self, job: ChildProcess, event: str | None, secs: float) -> bool:
-        """Whether the job has logged the event; it may end before."""
+    def _wait(self, job: ChildProcess, event: str | None, secs: float, source: str = "") -> bool:
+        """Whether the job has logged the event, of this source if it is one of MOMENTS; it may end before."""
         deadline = time.monotonic() + secs
         while time.monotonic() < deadline and (job.exit_status is None or not job.events.empty()):
             if job.events.empty():
                 time.sleep(0.01)
-            elif self._noted(job.events.get())["event"] == event:
-                return True
+            else:
+                found = self._noted(job.events.get())
+                if found["event"] == event and (event not in MOMENTS or found["source"] == source):
+                    return True
         return False
 
     def _noted(self, event: "dict[str, object]") -> "dict[str, object]":
@@ -208,9 +244,12 @@ class Round:
         envelopes = {"kafka": {**kafka, "topic_pattern": f"{self._topics.prefix}-.*"}, "format": "envelope", **shared}
         records = {"kafka": {**kafka, "topics": [self._topics.name(PLAIN)]}, "format": "ndjson", **shared}
         records["schema"] = "id STRING, n BIGINT"
+        avros = {"kafka": {**kafka, "topics": [self._topics.name(AVRO)]}, "format": "avro", "schema": COLUMNS, **shared}
+        avros["avro"] = {"registry": {"url": self._registry.url}}
         pipelines = {
             "envelopes": {"table_uri": str(self._folder / "envelopes"), "sources": {"all": envelopes}},
             "records": {"table_uri": str(self._folder / "records"), "sources": {"plain": records}},
+            "avros": {"table_uri": str(self._folder / "avros"), "sources": {"avro": avros}},
         }
         file.write_text(json.dumps({"pipelines": pipelines}))
         return file
@@ -222,6 +261,22 @@ class Round:
             self._cluster.start(self._down)
             self._down = None
         self._cluster.wait()
+        self._registry.recover()
+        self._to_the_end()
+        now = self._topics.look()
+        every = {self._topics.name(topic) for topic in PARTITIONS}
+        plain, avro = {self._topics.name(PLAIN)}, {self._topics.name(AVRO)}
+        envelopes = read_table(
+            self._folder / "envelopes", "_blizzard/envelopes_all", "envelopes:all", "message_payload"
+        )
+        records = read_table(self._folder / "records", "_blizzard/records_plain", "records:plain", "id")
+        avros = read_table(self._folder / "avros", "_blizzard/avros_avro", "avros:avro", "id")
+        counts = self._run.counts
+        counts[COMPARED] += compare(self._topics, now, envelopes, every, self._steps)
+        counts[COMPARED] += compare(self._topics, now, records, plain, self._steps, json_record)
+        counts[COMPARED] += compare(self._topics, now, avros, avro, self._steps, self._registry.record)
+
+    def _to_the_end(self) -> None:
         self._step("a job runs to its end")
         job = self._start()
         try:
@@ -229,23 +284,37 @@ class Round:
                 raise Failed(f"the last job ended with {status}; its log: {self._log}", self._steps)
         finally:
             job.stop()
-        now = self._topics.look()
-        every = {self._topics.name(topic) for topic in PARTITIONS}
-        plain = {self._topics.name(PLAIN)}
-        envelopes = read_table(
-            self._folder / "envelopes", "_blizzard/envelopes_all", "envelopes:all", "message_payload"
-        )
-        records = read_table(self._folder / "records", "_blizzard/records_plain", "records:plain", "id")
-        counts = self._run.counts
-        counts[COMPARED] += compare(self._topics, now, envelopes, every, self._steps, decoded=False)
-        counts[COMPARED] += compare(self._topics, now, records, plain, self._steps, decoded=True)
+
+    def _truncated(self) -> None:
+        """All replicas of a partition lose their log, and it gets other messages with the same offsets, and more of
+        them: no job reads on."""
+        self._topics.write_to_first()
+        self._to_the_end()  # its commit has the epochs of all partitions, also if the state was lost before
+        name, end = self._topics.name(PLAIN), self._topics.end_of_first()
+        self._step(f"partition {name}/0 loses its log, and is longer again")
+        for node in self._cluster.nodes:
+            self._cluster.kill(node)
+        for node in self._cluster.nodes:
+            shutil.rmtree(self._run.folder / "brokers" / f"broker-{node}" / "data" / f"{name}-0")
+        for node in self._cluster.nodes:
+            self._cluster.start(node, wait=False)
+        self._cluster.wait()
+        until(lambda: len(leaders(self._topics.settings, name)) == self._topics.partitions(PLAIN), "leaders")
+        self._topics.write_to_first(end + 1)
+        self._refused(f"partition {name}/0 was truncated below offset {end}", "a log that was truncated was read on")
+        self._run.counts[TRUNCATED] += 1
 
     def _made_again(self) -> None:
-        """A topic is not taken for the one before: the job fails, and says so."""
+        """A topic is not taken for the one before."""
         name = self._topics.name(TRANSACTIONS)
         self._step(f"topic {name} is made again")
         delete_topic(self._topics.settings, name)
         create_topic(self._topics.settings, name, PARTITIONS[TRANSACTIONS])
+        self._refused("was deleted and made again", "a topic that was made again was read on")
+        self._run.counts[AGAIN] += 1
+
+    def _refused(self, expected: str, otherwise: str) -> None:
+        """A job fails, and says so."""
         job = self._start()
         try:
             while job.exit_status is None:
@@ -255,9 +324,8 @@ class Round:
         said: list[object] = []
         while not job.events.empty():
             said.append(job.events.get())
-        if job.exit_status == 0 or "was deleted and made again" not in str(said):
-            raise Failed(f"nobody's: a topic that was made again was read on, exit code {job.exit_status}", self._steps)
-        self._run.counts[AGAIN] += 1
+        if job.exit_status == 0 or expected not in str(said):
+            raise Failed(f"nobody's: {otherwise}, exit code {job.exit_status}; its log: {self._log}", self._steps)
 
     def _step(self, what: str) -> None:
         self._steps.append(what)

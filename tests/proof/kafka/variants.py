@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from blizzard.kafka.schema_registry import NoSchema, SchemaRegistry
 from spark_job.loop.commit import BatchCommitter
 from spark_job.loop.topics import source as topic_source
 from spark_job.loop.topics.source import TopicSource
@@ -16,6 +17,9 @@ LOST_IS_WON = "a commit that lost its race counts as made"
 READ_UNCOMMITTED = "messages of aborted transactions are read"
 LATE_LETTERS = "letters of bad messages are put after the commit"
 SILENT_GAP = "messages that are gone are passed in silence"
+
+CUT_IS_PASSED = "a log that was truncated is read on"
+OUTAGE_IS_FAULT = "messages are refused whose schema the registry does not give now"
 
 LETTERS_WAIT = "letters_wait"
 """What a job of LATE_LETTERS logs after a commit whose letters are not yet stored."""
@@ -86,6 +90,19 @@ def silent_gap() -> None:
     TopicSource._write_gaps = lambda self, gaps, attempt: None  # type: ignore[method-assign]
 
 
+def cut_is_passed() -> None:
+    topic_source.check_logs = lambda brokers, places: None  # type: ignore[attr-defined]
+
+
+def outage_is_fault() -> None:
+    """Of the tasks in the job's own process."""
+
+    def refuse(self: SchemaRegistry, code: int, body: bytes) -> None:
+        raise NoSchema(f"{code} {body!r}")
+
+    SchemaRegistry._refuse = refuse  # type: ignore[method-assign, assignment]
+
+
 BREAKS: Mapping[str, Callable[[], None]] = {
     NO_PARTITION_TXNS: no_partition_txns,
     ONE_TOO_LATE: one_too_late,
@@ -93,6 +110,8 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     READ_UNCOMMITTED: read_uncommitted,
     LATE_LETTERS: late_letters,
     SILENT_GAP: silent_gap,
+    CUT_IS_PASSED: cut_is_passed,
+    OUTAGE_IS_FAULT: outage_is_fault,
 }
 FAULTS: Mapping[str, Fault] = {
     NO_PARTITION_TXNS: Fault("a lost state is rebuilt without positions, and rows are doubled", "^doubled"),

@@ -2,9 +2,10 @@
 
 import json
 import random
+import re
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from tests.kafka.topics import (
     Message,
     consume,
     create_topic,
+    end_offset,
     forget_before,
     leaders,
     produce,
@@ -28,22 +30,29 @@ from tests.kafka.topics import (
     until,
 )
 from tests.proof.campaign import Failed
+from tests.proof.kafka.registry import AvroRegistry
 
-PLAIN, TRANSACTIONS, COMPACTED = "plain", "transactions", "compacted"
-PARTITIONS = {PLAIN: 3, TRANSACTIONS: 2, COMPACTED: 2}
+PLAIN, TRANSACTIONS, COMPACTED, AVRO = "plain", "transactions", "compacted", "avro"
+PARTITIONS = {PLAIN: 3, TRANSACTIONS: 2, COMPACTED: 2, AVRO: 2}
 MOST_PARTITIONS = 6
 ABORTED = "aborted"
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
+Decode = Callable[[bytes | None], Mapping[str, Any] | None]
+"""The record that a payload holds; None: it has none."""
+_MARK = re.compile("[0-9a-f]{32}")
 
 
 @dataclass
 class Topics:
-    """`prefix`: of the names of one round's topics. `sent`: the marks in payloads that were ever sent to be kept."""
+    """`prefix`: of the names of one round's topics. `avro_rng`: for AVRO alone. `sent`: the marks in payloads that were
+    ever sent to be kept."""
 
     cluster: KafkaCluster
     prefix: str
     rng: random.Random
+    avro_rng: random.Random
+    registry: AvroRegistry
     counts: Counter[str]
     truth: dict[Place, bytes | None] = field(default_factory=dict)
     """What consumers have ever seen, or producers were told is stored."""
@@ -81,9 +90,17 @@ class Topics:
         keyed = [self._message(self.rng.randrange(2), key=b"%d" % self.rng.randrange(5)) for _ in range(40)]
         self._send(COMPACTED, keyed)
         self._transaction(commit=self.rng.random() < 0.6)
+        self._send(AVRO, [self._avro_message() for _ in range(self.avro_rng.randint(1, 60))])
+
+    def write_to_first(self, count: int = 1) -> None:
+        """All acknowledged, to the first partition of PLAIN."""
+        produce(self.settings, self.name(PLAIN), [self._message(0) for _ in range(count)])
+
+    def end_of_first(self) -> int:
+        return end_offset(self.settings, self.name(PLAIN))
 
     def _message(self, partition: int, key: bytes | None = None) -> Message:
-        mark = uuid.UUID(int=self.rng.getrandbits(128)).hex
+        mark = _new_mark(self.rng)
         self.sent.add(mark)
         kind = self.rng.random()
         text = json.dumps({"id": mark, "n": self.rng.randrange(1 << 30)})
@@ -91,6 +108,11 @@ class Topics:
             text = text[:-1] if kind < 0.05 else text.replace('"n": ', '"n": x')
         payload = None if key is not None and kind > 0.9 else text.encode()
         return Message(payload, key, partition, [("mark", mark.encode())])
+
+    def _avro_message(self) -> Message:
+        mark = _new_mark(self.avro_rng)
+        self.sent.add(mark)
+        return Message(self.registry.payload(mark, self.avro_rng), None, self.avro_rng.randrange(PARTITIONS[AVRO]))
 
     def _send(self, topic: str, messages: list[Message]) -> None:
         try:
@@ -145,6 +167,10 @@ class Topics:
         self.deleted |= {(name, number, offset) for offset in offsets if offset < before}
 
 
+def _new_mark(rng: random.Random) -> str:
+    return uuid.UUID(int=rng.getrandbits(128)).hex
+
+
 @dataclass(frozen=True)
 class Read:
     """What one table and its letters have of the topics."""
@@ -172,16 +198,23 @@ def read_table(folder: Path, state_prefix: str, source_id: str, value: str) -> R
 
 
 def compare(
-    topics: Topics, now: Mapping[Place, Any], read: Read, names: set[str], steps: list[str], *, decoded: bool
+    topics: Topics,
+    now: Mapping[Place, Any],
+    read: Read,
+    names: set[str],
+    steps: list[str],
+    decode: Decode | None = None,
 ) -> int:
-    """Every message once. `now`: what the brokers still have; `names`: of the topics that the table is about. Returns
-    how many messages were compared. Raises Failed."""
+    """Every message once. `now`: what the brokers still have; `names`: of the topics that the table is about; `decode`:
+    how the table's records are had from payloads, None: the payloads are the rows. Returns how many messages were
+    compared. Raises Failed."""
     compared = 0
     for place, payload in topics.truth.items():
         if place[0] not in names:
             continue
         rows, letters = read.rows.get(place, []), read.letters.get(place, 0)
-        good = _is_good(payload) if decoded else True
+        record = None if decode is None else decode(payload)
+        good = decode is None or record is not None
         if not rows and not letters:
             gone = place in read.lost or (place[0] == topics.name(COMPACTED) and place not in now)
             if not gone:
@@ -191,7 +224,7 @@ def compare(
             raise Failed(f"doubled: {place}: {len(rows)} rows, {letters} letters", steps)
         if bool(rows) is not good:
             raise Failed(f"a row and no letter, or the other way round: {place}, {payload!r:.100}", steps)
-        wanted = json.loads(payload or b"{}").get("id") if decoded and good else payload
+        wanted = payload if record is None else record["id"]
         if rows and rows[0] != wanted:
             raise Failed(f"changed: {place}: {rows[0]!r:.100}; expected {wanted!r:.100}", steps)
         compared += 1
@@ -205,21 +238,15 @@ def _was(topics: Topics, place: Place) -> str:
     return ", which retention took" if place in topics.deleted else ""
 
 
-def _is_good(payload: bytes | None) -> bool:
-    if payload is None:
-        return False
+def json_record(payload: bytes | None) -> Mapping[str, Any] | None:
     try:
-        return isinstance(json.loads(payload), dict)
+        found = json.loads(payload or b"")
     except ValueError:
-        return False
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _is_known(value: Any, sent: set[str]) -> bool:
     """Whether it holds a mark of what was sent and not acknowledged, or nothing that could have one."""
-    text = value.decode() if isinstance(value, bytes) else str(value)
-    return value is None or any(mark in text for mark in _marks(text) if mark in sent)
-
-
-def _marks(text: str) -> Iterator[str]:
-    start = text.find('"id": "')
-    yield text[start + 7 : start + 39] if start >= 0 else text
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return value is None or any(mark in sent for mark in _MARK.findall(text))
