@@ -51,7 +51,7 @@ def command(
     """Compare every object of the sources with the table, the dead letters and the rules; of topics, every message.
     Writes only with --repair.
 
-    Exit code 0: nothing is missing, doubled or changed. 1: something is; the output names it. 2: the input is wrong.
+    Exit code 0: nothing is missing, doubled, changed, forged or lost. 1: something is, and named. 2: wrong input.
     """
     with errors_as_json(as_json=as_json):
         wish = Wish(partition, prefix_of_folder(partition), sample, repair)

@@ -37,7 +37,8 @@ def command(
     globs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Paths or patterns of files below the sources' URIs, or whole URIs; of topics: topic/partition.",
+            help="Paths, folders (with / at the end) or patterns below the sources' URIs, or whole URIs; of topics: "
+            "topic/partition.",
             metavar="[PATTERN]...",
         ),
     ] = None,

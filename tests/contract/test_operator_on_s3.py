@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3  # type: ignore[import-untyped]
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
@@ -21,6 +22,7 @@ from blizzard.log import silent
 from blizzard.processes import ReadingProcesses
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.own_process import in_own_process
 from blizzard.table.storage_options import storage_options
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.main import run_once
@@ -123,6 +125,38 @@ def test_an_audit_with_several_processes_a_sample_and_a_repair(
     world.run(sweep=False)
     (report,) = answer(capsys, 0, "audit", config)
     assert (report["committed"], report["missing"], report["verdict"]) == (2, 0, "good")
+
+
+def test_data_files_that_are_lost_and_rows_of_a_source_that_nobody_knows(
+    world: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, options = str(world.config), dict(storage_options(S3Settings.from_environment(variables())))
+    table = f"s3://{BUCKET}/{world.root}/table"
+    rows = DeltaTable(table, storage_options=options).to_pyarrow_table()
+    forged = [{**row, "_source": {**row["_source"], "source": "orders:nobody"}} for row in rows.to_pylist()]
+    write_deltalake(table, pa.Table.from_pylist(forged, rows.schema), mode="append", storage_options=options)
+    (report,) = answer(capsys, 1, "audit", config)
+    (other,) = report["others"]
+    assert (other["source"], other["rows"], other["committed"]) == ("orders:nobody", len(forged), False)
+    lives = {life["path"]: life for life in answer(capsys, 0, "files", config)}
+    assert lives[f"date=2200/{ODD}"]["rows_found"] == 2
+    damaged, lost = sorted(key for key in world.objects() if key.endswith(".parquet") and "/_blizzard/" not in key)
+    world.client.delete_object(Bucket=BUCKET, Key=lost)
+    world.client.put_object(Bucket=BUCKET, Key=damaged, Body=b"PAR1")
+    (report,) = answer(capsys, 1, "audit", config)
+    assert [each["path"].rpartition("/")[2] for each in report["names"]["data_files_lost"]] == [
+        key.rpartition("/")[2] for key in (damaged, lost)
+    ]
+    assert (report["rows"]["found"], report["rows"]["unexplained"]) == (0, 2)
+    world.client.delete_object(Bucket=BUCKET, Key=damaged)
+    in_own_process(_take_out, table, options)
+    (report,) = answer(capsys, 1, "audit", config)
+    assert (report["names"]["data_files_lost"], len(report["names"]["rows_deleted"])) == ([], 1)
+
+
+def _take_out(table: str, options: dict[str, str]) -> None:
+    """Of the log, what is lost. In a process of its own: it would not let this one's server answer."""
+    DeltaTable(table, storage_options=options).repair()
 
 
 def test_a_table_without_its_txn_is_rebuilt_and_another_takes_its_place(

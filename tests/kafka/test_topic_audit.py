@@ -51,6 +51,20 @@ def test_every_message_of_a_healthy_source_is_accounted_for(new_lake: NewLake, c
     assert again["digest"] == found["digest"]
 
 
+def test_messages_in_a_data_file_that_is_lost_are_missing(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b'{"id": 0}', b'{"id": 1}')
+    lake.run(source=NDJSON)
+    lake.produce(b'{"id": 2}')
+    lake.run(source=NDJSON)
+    commits = [file.read_text().splitlines() for file in sorted((lake.table / "_delta_log").glob("*.json"))]
+    added = [json.loads(line)["add"]["path"] for commit in commits for line in commit if line.startswith('{"add"')]
+    (lake.table / added[0]).unlink()
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert counts(found) == {"objects": 3, "committed": 1, "missing": 2}
+    assert [notice["kind"] for notice in found["notices"]] == ["data_files_lost"]
+
+
 def test_letters_of_an_attempt_that_died_are_not_shown_and_counted_once_more(new_lake: NewLake, capsys: Capsys) -> None:
     """Both of a message that is no record, and of messages that were gone before they were read."""
     lake, kafka = new_lake(), "on_lost_offsets: continue"
