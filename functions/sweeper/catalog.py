@@ -3,7 +3,6 @@
 Nothing of ingestion depends on it: whatever goes wrong is logged and counted, and tried again later.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import first_line
+from blizzard.table.glue_table import is_same_location, table_name
 from functions.runtime import FunctionLog
 
 RETRY_SECS = 900.0
@@ -77,7 +77,7 @@ class TableCatalog:
         if found is None and self._create(self._client, name, location):
             return
         found = found or self._location(self._client, name)
-        if found is None or _plain(found) != _plain(location):
+        if found is None or not is_same_location(found, location):
             raise TableNotRegistered(
                 f"the table {name} of the Glue database {self.database}: expected the location {location}, found "
                 f"{found or 'none'}; rename the pipeline, or delete that table from the catalog if nobody needs it"
@@ -105,11 +105,6 @@ class TableCatalog:
         return str(table.get("StorageDescriptor", {}).get("Location", ""))
 
 
-def table_name(pipeline: str) -> str:
-    """Athena knows lower-case letters, digits and underscores."""
-    return re.sub("[^a-z0-9_]", "_", pipeline.lower())
-
-
 def table_input(name: str, location: str) -> dict[str, Any]:
     """As Spark registers a Delta table: columns and partitions are only in the table's log, where Athena and Spark read
     them, so that a schema that changes needs no change here."""
@@ -128,7 +123,3 @@ def table_input(name: str, location: str) -> dict[str, Any]:
             },
         },
     }
-
-
-def _plain(location: str) -> str:
-    return re.sub("^s3[an]?://", "s3://", location.rstrip("/"))

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
-from functions.sweeper.catalog import RETRY_SECS, GlueClient, TableCatalog, table_input, table_name
+from functions.sweeper.catalog import RETRY_SECS, GlueClient, TableCatalog, table_input
 from infra.local.processes.server_process import LocalAws
 from tests.unit.fakes import Clock
 from tests.unit.test_sweeper_round import Notes
@@ -120,7 +120,3 @@ def test_denied_access_is_reported(world: World) -> None:
     assert world.catalog(Denying(world.glue, LOCATION)).register({"events": LOCATION}) == 1
     [line] = world.log.named("table_not_registered")
     assert "AccessDeniedException" in str(line["error"])
-
-
-def test_names_are_those_that_athena_knows() -> None:
-    assert [table_name(name) for name in ("events", "Web-Events.v2", "a_1")] == ["events", "web_events_v2", "a_1"]

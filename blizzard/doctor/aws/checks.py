@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from blizzard.doctor.aws import alarms, events, lake, probe, release, running
+from blizzard.doctor.aws import alarms, catalog, events, lake, probe, release, running
 from blizzard.doctor.aws.stack import Stack
 from blizzard.doctor.check import Check, Finding, Result, Verdict, ok, problem, skipped
 from blizzard.doctor.examine import OnCheck, examine
@@ -34,6 +34,7 @@ OF_THE_STACK: Sequence[Check[Stack]] = (
     *running.CHECKS,
     *alarms.CHECKS,
     *lake.CHECKS,
+    *catalog.CHECKS,
     *probe.CHECKS,
 )
 IDS = (*(check.id for check in OF_THE_STACK), *(check.id for check in events.LANDING_CHECKS))
