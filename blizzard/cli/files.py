@@ -31,16 +31,16 @@ from blizzard.storage.s3_connection import S3Settings
 LIMIT = 1_000
 STEP = "looking at files"
 
+OF_PATTERNS = (
+    "Paths, folders (with / at the end) or patterns below the sources' URIs, or whole URIs; of topics: topic/partition."
+)
+
 
 def command(
     file: File,
     globs: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Paths, folders (with / at the end) or patterns below the sources' URIs, or whole URIs; of topics: "
-            "topic/partition.",
-            metavar="[PATTERN]...",
-        ),
+        typer.Argument(help=OF_PATTERNS, metavar="[PATTERN]..."),
     ] = None,
     *,
     pipeline: Pipelines = None,

@@ -69,9 +69,20 @@ def _options(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("--json", type=Path, metavar="FILE", help="every outcome with its counts")
     parser.add_argument("--report", type=Path, metavar="FILE", help="the report that is printed, as Markdown")
     options = parser.parse_args(arguments)
+    _refuse_wrong(parser, options)
+    options.names = list(dict.fromkeys(options.names)) or known()
+    if options.variant is not None:
+        options.names = [name for name in options.names if options.variant in load(MODULES[name]).variants]
+        if not options.names:
+            parser.error(f"--variant {options.variant!r}: expected one of docs/proof.md that these campaigns find")
+    options.seed = int(time.time()) if options.seed is None else options.seed
+    return options
+
+
+def _refuse_wrong(parser: argparse.ArgumentParser, options: Any) -> None:
     unknown = [name for name in options.names if name not in known()]
     if unknown:
-        parser.error(f"no campaign {', '.join(unknown)}: expected some of {there}")
+        parser.error(f"no campaign {', '.join(unknown)}: expected some of {', '.join(known())}")
     if not 0 < options.minutes < float("inf"):
         parser.error(f"--minutes {options.minutes:g}: expected a number above 0")
     if options.files < 1:
@@ -81,13 +92,6 @@ def _options(arguments: Sequence[str] | None) -> Any:
     for file in filter(None, (options.json, options.report)):
         if not file.absolute().parent.is_dir():
             parser.error(f"{file}: expected a file in a folder that is there")
-    options.names = list(dict.fromkeys(options.names)) or known()
-    if options.variant is not None:
-        options.names = [name for name in options.names if options.variant in load(MODULES[name]).variants]
-        if not options.names:
-            parser.error(f"--variant {options.variant!r}: expected one of docs/proof.md that these campaigns find")
-    options.seed = int(time.time()) if options.seed is None else options.seed
-    return options
 
 
 def _variants(name: str, options: Any) -> list[str]:
