@@ -48,6 +48,8 @@ class RowsPlan:
         """Of one data file. `others`: as in `runs_of`. Raises what LOST has."""
         file, source_id = self.files[number], self.source.identity.source_id
         if file.is_nobodys and not self._deleted(number):
+            if self.source.state.head(unquote(file.path)) is None:
+                raise NotFound(f"the data file {unquote(file.path)} is not there")
             if others is not None and file.rows is not None:
                 others[None] += file.rows
             return

@@ -128,6 +128,28 @@ def test_rows_of_nobody(
     assert (report.rows.expected, report.rows.found) == (5, 5)
 
 
+@pytest.mark.parametrize("source", [None, "orders:nobody"])
+def test_rows_of_nobody_in_data_files_that_have_no_others(world: OperatorWorld, source: str | None) -> None:
+    """Their statistics say so."""
+    add_rows_of(world, source)
+    newest = max((world.lake / "_delta_log").glob("*.json"))
+    actions = [json.loads(line) for line in newest.read_text().splitlines()]
+    bounds = {"_source": {"source": source}} if source else {}
+    nulls = {"_source": {"source": 0 if source else 2}}
+    for action in actions:
+        if "add" in action:
+            statistics = {"numRecords": 2, "minValues": bounds, "maxValues": bounds, "nullCount": nulls}
+            action["add"]["stats"] = json.dumps(statistics)
+    newest.unlink()
+    newest.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    report = world.audit()
+    (other,) = report.others
+    assert (other.source, other.rows) == (source, 2)
+    (world.lake / other.data_files[0]).unlink()
+    report = world.audit()
+    assert ([each["path"] for each in report.names["data_files_lost"]], report.others) == ([*other.data_files], [])
+
+
 def test_rows_without_the_source_alone(world: OperatorWorld) -> None:
     rows = world.table().to_pyarrow_table()
     nameless = [{**row, "_source": {**row["_source"], "source": None}} for row in rows.to_pylist()[:2]]

@@ -71,6 +71,33 @@ def test_nor_if_they_are_in_one_data_file(world: OperatorWorld) -> None:
     assert (paths(report, "rows_added"), paths(report, "rows_deleted")) == ([CLEAN, DIRTY], [CLEAN, DIRTY])
 
 
+@pytest.mark.parametrize("numbers", [{0: 4}, {0: 9}, {1: 7}, {0: 1, 1: 2, 2: 3, 3: 4}])
+def test_nor_if_they_are_neighbours_in_order(world: OperatorWorld, numbers: dict[int, int]) -> None:
+    """As a program leaves them that reads all rows, changes their numbers, and writes them in order."""
+    rows = world.table().to_pyarrow_table()
+    changed = rows.to_pylist()
+    for row in changed:
+        if row["_source"]["file"] == CLEAN:
+            row["_source"]["row"] = numbers.get(row["_source"]["row"], row["_source"]["row"])
+    changed.sort(key=lambda row: (row["_source"]["file"], row["_source"]["row"]))
+    write_deltalake(world.table(), pa.Table.from_pylist(changed, rows.schema), mode="overwrite")
+    assert_exchanged(world.audit(), CLEAN)
+
+
+def test_rows_deleted_before_the_log_and_before_others_were_put_back_are_explained(world: OperatorWorld) -> None:
+    """Only rows of the newest commit are left, which is in the log."""
+    world.table().delete("id = 'b0' or id = 'b3' or id = 'b5'")
+    file = world.folder / "repaired.ndjson"
+    file.write_text(json.dumps({"path": DIRTY, "row": 1, "record": {"id": "given"}}))
+    assert main(["replay", str(world.config_file), "--records", str(file)]) == 0
+    world.table().create_checkpoint()
+    for version in range(3):
+        (world.lake / "_delta_log" / f"{version:020d}.json").unlink()
+    report = world.audit()
+    assert (report.verdict, report.rows.gone, report.rows.unexplained) == (Verdict.NOTES, 3, 0)
+    assert "rows_gone_before_the_log" in kinds(report)
+
+
 def test_a_record_that_was_put_back_may_have_its_number_and_no_other(world: OperatorWorld) -> None:
     file = world.folder / "repaired.ndjson"
     file.write_text(json.dumps({"path": DIRTY, "row": 1, "record": {"id": "given"}}))
