@@ -11,7 +11,7 @@ from tests.proof.bad_storage.rounds import BEGINS_WITHIN, RATES, SMALLER_SECS, S
 from tests.proof.bad_storage.spark import Ended, SparkJobs
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Failed, Run
-from tests.proof.job_engines import JOBS_OF, known_again, ran_by, went_on
+from tests.proof.job_engines import BY, JOBS_OF, known_again, ran_by, went_on
 from tests.proof.reduce import reduced
 
 SPARK_OUTAGES = "outages of the real job"
@@ -198,7 +198,9 @@ class SparkBadStorage:
         self._run.counts[known_again(ran_by(engine, ended.events))] += len(lost)
 
     def _engine(self, rng: random.Random) -> str:
-        engine = rng.choice(self._engines)
+        """After a run that gave up it is the turn of the other engine."""
+        others = [engine for engine in self._engines if BY[engine] != self._gave_up]
+        engine = rng.choice(others or self._engines)
         self._run.counts[JOBS_OF[engine]] += 1
         return engine
 

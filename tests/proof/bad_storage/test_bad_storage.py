@@ -302,3 +302,16 @@ def test_runs_that_go_on_after_one_that_gave_up_are_counted_by_engine(tmp_path: 
     for engine, code in (("spark", 1), ("auto", 1), ("spark", 0), ("auto", 0), ("auto", 1), ("auto", 0)):
         rounds._count_engines(engine, Ended(code, []))
     assert run.counts == {went_on(LOCAL, SPARK): 1, went_on(LOCAL, LOCAL): 1}
+
+
+def test_after_a_run_that_gave_up_it_is_the_turn_of_the_other_engine(tmp_path: Path) -> None:
+    rounds = SparkBadStorage(short(tmp_path, 1), lambda: pytest.fail("nobody runs"), None)  # type: ignore[arg-type]
+    rng = random.Random(1)
+    for gave_up, other in (("spark", "auto"), ("auto", "spark")):
+        rounds._count_engines(gave_up, Ended(1, []))
+        assert {rounds._engine(rng) for _ in range(20)} == {other}
+    rounds._count_engines("spark", Ended(0, []))
+    assert {rounds._engine(rng) for _ in range(20)} == {*JOBS_OF}
+    rounds._engines = ["auto"]
+    rounds._count_engines("auto", Ended(1, []))
+    assert rounds._engine(rng) == "auto"

@@ -213,7 +213,7 @@ class _Round:
         self._rng = rng
 
     def go(self) -> None:
-        life, rng, before = self._life, self._rng, Counter(self._life.jobs)
+        life, rng, before = self._life, self._rng, Counter(self._life.started)
         life.history.append(self._event.name)
         life.arrive(rng)
         life.begin(rng.randint(1, 2))
@@ -231,7 +231,7 @@ class _Round:
                 life.arrive(rng)
         self._goes_on()
         self._run.counts[self._event.name] += 1
-        self._run.counts.update(life.jobs - before)
+        self._run.counts.update(life.started - before)
         for form in life.cleaned_behind:
             self._run.counts[f"clean-ups behind {form}"] += 1
         life.cleaned_behind.clear()

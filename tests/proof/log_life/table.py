@@ -60,8 +60,8 @@ class Life(Lake):
     _records: int = 0
     _foreign: int = 0
     _moves: int = 0
-    jobs: Counter[str] = field(default_factory=Counter)
-    """By the engine that they were started with, as `JOBS_OF` names them."""
+    started: Counter[str] = field(default_factory=Counter)
+    """Jobs by their engine, as `JOBS_OF` names them."""
 
     def __post_init__(self) -> None:
         self.settings = {**self.settings, "schema": f"{SCHEMA}, kind STRING"}
@@ -123,8 +123,8 @@ class Life(Lake):
 
     def engine(self) -> Engine:
         """Spark, or the local engine with Spark for what only Spark can do, by turns."""
-        chosen = [*JOBS_OF][self.jobs.total() % len(JOBS_OF)]
-        self.jobs[JOBS_OF[chosen]] += 1
+        chosen = [*JOBS_OF][self.started.total() % len(JOBS_OF)]
+        self.started[JOBS_OF[chosen]] += 1
         spark = SparkEngine(self.spark)
         if chosen == "spark":
             return spark
