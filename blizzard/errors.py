@@ -22,6 +22,10 @@ class NeverAnswered(RetryableError):
     """A service has not answered this process once. It may be about to start, or its address is wrong."""
 
 
+class DataFileDamaged(RetryableError):
+    """A data file of the table cannot be read. It may be restored."""
+
+
 class LostRace(RetryableError):
     """Another job committed a batch of the same source first. Recover and plan again."""
 

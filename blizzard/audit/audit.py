@@ -5,17 +5,21 @@ in the table, or too young to be missing; and what a run commits meanwhile is in
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote
 
 from blizzard.audit import listing, notices
 from blizzard.audit.announced import Announced, read_announced
-from blizzard.audit.checks import judge_suspects, look_again
+from blizzard.audit.checks import judge_suspects, judge_uncounted, look_again
+from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.compare import ComparePlan, CompareRange, readable_ledger
+from blizzard.audit.deletions import Deletions, deletions_of
 from blizzard.audit.gaps import Pieces, fill_gaps
 from blizzard.audit.letters import judge_doubled
 from blizzard.audit.listing import ListingPlan, ListRanges
@@ -26,12 +30,14 @@ from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, joined
+from blizzard.audit.strangers import Strangers, strangers_of
 from blizzard.audit.swept import first_swept_ts, read_reports_of
-from blizzard.audit.table_rows import CountDistinct, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
+from blizzard.audit.table_rows import CountNumbers, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
 from blizzard.audit.tally import Tally
-from blizzard.state.checkpoint import Checkpoint
+from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint
+from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.sweep.rules import MANY_FOLDERS
-from blizzard.table.active_files import ActiveFiles, active_files
+from blizzard.table.active_files import ActiveFiles, active_files, ever_committed
 
 NAMED: Mapping[str, Sequence[str]] = {
     "missing": ("path", "size", "etag", "modified_ts"),
@@ -43,9 +49,12 @@ NAMED: Mapping[str, Sequence[str]] = {
     "letters_lost": ("path", "etag", "letters_expected", "letters_found"),
     "letters_doubled": ("path", "etag", "letters_expected", "letters_found"),
     "announced_absent": ("path",),
+    "data_files_lost": ("path", "rows", "why"),
 }
 """The lists of names in the answer, with their fields."""
-BAD = ("missing", "doubled", "changed", "other_content", "rows_added")
+BAD = ("missing", "doubled", "changed", "other_content", "rows_added", "letters_lost", "data_files_lost")
+BAD_NOTICES = ("rows_gone", "rows_of_unknown_sources")
+"""Kinds of notices that make the verdict bad without a list of names."""
 
 
 class Processes(Protocol):
@@ -68,7 +77,8 @@ def no_progress(step: str, done: int, total: int) -> None:
 @dataclass(slots=True)
 class Audit:
     """One audit of one source. `folder`: an empty one, for what its processes leave for each other. `prefix`: only
-    paths that begin with it. `sample`: how many files are proposed for reading again."""
+    paths that begin with it. `sample`: how many files are proposed for reading again. `seed`: of the choice, and of
+    checksums. `known`: the sources that are configured for the table; None: only this one."""
 
     source: AuditedSource
     processes: Processes
@@ -77,6 +87,7 @@ class Audit:
     prefix: str = ""
     sample: int = 0
     seed: str = ""
+    known: Collection[str] | None = None
     range_files: int = RANGE_FILES
     progress: Progress = no_progress
     tally: Tally = field(default_factory=Tally)
@@ -86,6 +97,8 @@ class Audit:
     _copy: Checkpoint | None = field(init=False, default=None)
     _notices: list[Notice] = field(init=False, default_factory=list)
     _listed_ts: float = field(init=False)
+    _deletions: Deletions = field(init=False, default_factory=Deletions)
+    _strangers: list[Strangers] = field(init=False, default_factory=list)
 
     def run(self) -> None:
         """Fills `tally`. Raises BlizzardError."""
@@ -99,14 +112,18 @@ class Audit:
         pieces = self._compare(listed, announced, before.sequence)
         look_again(self.tally, self.source, sequence_before=before.sequence)
         judge_doubled(self.source, self.tally)
+        self._deletions = self._explain()
         self._notices += notices.manifest_notices(announced, self.tally)
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
         self._notices += notices.file_notices(self.tally, self.active.problem)
+        self._notices += notices.deletion_notices(self._deletions)
+        self._notices += notices.stranger_notices(self._strangers, self.snapshot.checkpoint)
         self._notices += notices.receipt_notices(self.source, self.tally)
 
     def report(self, sample: SampleAudit | None = None, repaired: int | None = None) -> AuditReport:
         tally, identity = self.tally, self.source.identity
         is_wrong = any(tally.found.get(kind) for kind in BAD) or (sample is not None and is_bad(sample))
+        is_wrong = is_wrong or any(notice.kind in BAD_NOTICES for notice in self._notices)
         is_noted = self._notices or (sample is not None and (sample.problem or sample.differ))
         noted = Verdict.NOTES if is_noted else Verdict.GOOD
         totals = {str(fate): tally.total(fate) for fate in Fate}
@@ -125,8 +142,11 @@ class Audit:
                 tally.counts["rows_found"],
                 tally.counts["rows_deleted"],
                 tally.counts["rows_added"],
+                self._deletions.gone,
+                self._deletions.unexplained,
                 self.active.problem,
             ),
+            others=self._strangers,
             names={kind: _named(fields, tally.found.get(kind, ())) for kind, fields in NAMED.items()},
             partitions=dict(tally.partitions()),
             notices=self._notices,
@@ -137,6 +157,10 @@ class Audit:
             listed_at=self._listed_ts,
             digest=f"{tally.digest & (1 << 256) - 1:064x}",
         )
+
+    @property
+    def _salt(self) -> int:
+        return int.from_bytes(blake2b(self.seed.encode(), digest_size=8).digest())
 
     # -- steps
 
@@ -171,6 +195,7 @@ class Audit:
                 self.sample,
                 self.seed,
                 sequence_before,
+                self._salt,
             )
             numbers = [*numbers_of(self._ranges)]
             answers = self._map("comparing", CompareRange(self.folder, plan), numbers, None, len(numbers))
@@ -180,21 +205,42 @@ class Audit:
             lost_runs |= newly_lost
         for answer in answers:
             self.tally.add(answer)
-        count = CountDistinct(rows_of)
+        count = CountNumbers(rows_of)
         judge_suspects(self.tally, lambda parts: self.processes.map(count, parts))
+        judge_uncounted(self.tally, CommitFinder(self.source, self.snapshot.checkpoint).find)
         return pieces
 
     def _rows(self) -> tuple[RowsPlan, dict[int, list[Place]] | None]:
         """The plan of counting, and where the counts are; None if they cannot be had."""
         if self.snapshot.version is not None:
             self.active = active_files(self.source.table_uri, self.snapshot.version, self.source.s3)
-        plan = rows_plan(self.source, self._ranges, self.active)
+        own = self.source.identity.source_id
+        known = None if self.prefix else {own, *(self.known or ())}
+        plan = rows_plan(self.source, self._ranges, self.active, salt=self._salt, known=known)
         if self.active.problem is not None:
             return plan, None
         answers = self._map(
             "counting rows in data files", CountRows(self.folder, plan), parts_of(plan), "files", len(plan.files)
         )
+        paths = [unquote(file.path) for file in plan.files]
+        for number, why in (lost for answer in answers for lost in answer["lost"]):
+            self.tally.name("data_files_lost", [paths[number], plan.files[number].rows, why])
+        counted = ((source, rows, paths[number]) for answer in answers for source, rows, number in answer["others"])
+        self._strangers = [] if known is None else strangers_of(counted, known, self._ever_committed)
         return plan, joined(from_json(answer["places"]) for answer in answers)
+
+    def _ever_committed(self, sources: Collection[str]) -> set[str]:
+        by_app_id = {f"{LEGACY_APP_ID_PREFIX}{source}": source for source in sources}
+        version = self.snapshot.version or 0
+        return {
+            by_app_id[app_id] for app_id in ever_committed(self.source.table_uri, version, self.source.s3, by_app_id)
+        }
+
+    def _explain(self) -> Deletions:
+        """Why rows are gone, as of the version of the table that was read."""
+        commits = DeltaLogTail(self.source.state).commits(WHOLE_LOG) if self.tally.gone else ()
+        of_version = (commit for commit in commits if commit.version <= (self.snapshot.version or 0))
+        return deletions_of(self.tally.gone, of_version, self.source.identity.app_id)
 
     def _map(
         self, step: str, call: Callable[[str], str], parts: Sequence[str], counted: str | None, total: int

@@ -1,12 +1,14 @@
 """What a comparison alone cannot decide: files whose rows may be doubled, and objects that have changed meanwhile."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from blizzard.audit.compare import fault_of, record_digest
+from blizzard.audit.commits_of import CommitOfFile, FileInCommit
+from blizzard.audit.compare import record_digest
 from blizzard.audit.reach import Fate
+from blizzard.audit.row_numbers import SUSPECTS, UNCOUNTED, Suspect, name_faults
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.tally import Tally
 from blizzard.state.dead_letters import DeadLetters
@@ -23,31 +25,41 @@ Answer = Callable[[Sequence[str]], Sequence[str]]
 
 
 def judge_suspects(tally: Tally, count: Answer) -> None:
-    """Files of which not every row number is known to be there once. `count` answers as CountDistinct."""
-    suspects = tally.found.pop("suspects", [])
+    """Files of which not every row number is known to be as it should. `count` answers as CountNumbers."""
+    suspects = [Suspect._make(each) for each in tally.found.pop(SUSPECTS, [])]
     groups = [*_groups(suspects)]
     parts = [
         json.dumps(
             {
-                "contents": [suspect[:2] for suspect in group],
-                "files": sorted({number for suspect in group for number in suspect[4]}),
+                "contents": [[each.path, each.etag, each.beyond, each.open_rows, each.excess] for each in group],
+                "files": sorted({number for suspect in group for number in suspect.files}),
             }
         )
         for group in groups
     ]
     for group, answer in zip(groups, count(parts), strict=True):
-        for (path, etag, expected, total, _), distinct in zip(group, json.loads(answer), strict=True):
-            if (fault := fault_of(expected, total, distinct)) is not None:
-                tally.name(fault, [path, etag, expected, total, distinct])
-            if fault == "doubled" and fault_of(expected, distinct, distinct) == "rows_deleted":
-                tally.name("rows_deleted", [path, etag, expected, distinct, distinct])
+        for suspect, (distinct, foreign) in zip(group, json.loads(answer), strict=True):
+            name_faults(tally, suspect, distinct, foreign)
 
 
-def _groups(suspects: Sequence[list[Any]]) -> Iterator[list[list[Any]]]:
-    group, rows = list[list[Any]](), 0
+def judge_uncounted(tally: Tally, commits: Callable[[set[FileInCommit]], Mapping[FileInCommit, CommitOfFile]]) -> None:
+    """Files with more rows than the ledger counts. Receipts of earlier versions lack rows of files that were read in
+    slices, which those of today do not. `commits` answers as CommitFinder."""
+    more = tally.found.pop(UNCOUNTED, [])
+    found = commits({(path, sequence) for path, _, sequences, *_ in more for sequence in sequences}) if more else {}
+    named = {path for path, *_ in tally.found.get("rows_added", ())}
+    for path, etag, sequences, counted, total in more:
+        of_file = (found.get((path, sequence)) for sequence in sequences)
+        lines = [commit.line for commit in of_file if commit is not None and commit.line is not None]
+        if path not in named and any(line.begins and line.etag == etag for line in lines):
+            tally.name("rows_added", [path, etag, counted, total, total])
+
+
+def _groups(suspects: Sequence[Suspect]) -> Iterator[list[Suspect]]:
+    group, rows = list[Suspect](), 0
     for suspect in suspects:
         group.append(suspect)
-        rows += suspect[3]
+        rows += suspect.total
         if rows >= PART_ROWS:
             yield group
             group, rows = [], 0

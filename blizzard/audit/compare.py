@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from blizzard.audit.gaps import entries_at
-from blizzard.audit.letters import compare_letters, has_letters
+from blizzard.audit.letters import Refused, compare_letters, has_letters
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
+from blizzard.audit.row_numbers import SUSPECTS, UNCOUNTED, are_distinct, found_rows, name_faults, suspicious
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, collect_seldom, items_at
 from blizzard.audit.table_rows import FileRun, runs_by_path
@@ -28,7 +28,9 @@ from blizzard.storage.base import ObjectInfo
 DIGEST_BYTES = 32
 Rows = dict[str, list[list[Any]]]
 """By path, the values of each FileRun."""
-ETAG, ROWS, ASCENDING = (FileRun._fields.index(name) for name in ("etag", "rows", "ascending"))
+ETAG, ROWS, FIRST, CHECKSUM, ASCENDING = (
+    FileRun._fields.index(name) for name in ("etag", "rows", "first", "checksum", "ascending")
+)
 _COUNTED = (FileState.DONE, FileState.COUNTED, FileState.FAILED, FileState.READ_ANEW)
 
 
@@ -55,6 +57,8 @@ class ComparePlan:
     seed: str = ""
     sequence_before: int = -1
     """Of the newest commit before the listing; -1: unknown."""
+    salt: int = 0
+    """Of the checksums of row numbers."""
 
     def reach(self) -> Reach:
         rules = self.source.rules()
@@ -90,7 +94,7 @@ class CompareRange:
             )
         except RunUnreadable as error:
             return json.dumps({"lost_run": error.ref.name})
-        compare_letters(plan.source, comparison.refused, comparison.tally)
+        compare_letters(plan.source, comparison.refused, comparison.tally, plan.salt)
         return comparison.tally.to_json()
 
 
@@ -116,13 +120,13 @@ def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> It
 
 @dataclass(slots=True)
 class Comparison:
-    """Fills `tally`. `announced`: of this range. `refused`: afterwards, the files that have dead letters."""
+    """Fills `tally`. `announced`: of this range. `refused`: afterwards, the files whose dead letters are needed."""
 
     plan: ComparePlan
     reach: Reach
     announced: dict[str, frozenset[str]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
-    refused: list[LedgerEntry] = field(default_factory=list)
+    refused: list[Refused] = field(default_factory=list)
     _folder: str | None = None
     _fates: Counter[str] = field(default_factory=Counter)
     _in_progress: frozenset[str] = field(init=False)
@@ -210,21 +214,21 @@ class Comparison:
         """Returns how many rows of the entry's content the table has."""
         if not entry.is_from_table:
             self.tally.sequences.add(entry.sequence)
-        if has_letters(entry):
-            self.refused.append(entry)
+        is_refused = has_letters(entry)
         if self.plan.rows is None:
+            if is_refused:
+                self.refused.append((entry, None))
             return 0
         runs = rows.pop(entry.path, [])
         self.tally.counts["rows_expected"] += entry.rows
-        if len(runs) == 1 and runs[0][ASCENDING] and runs[0][ROWS] == entry.rows and runs[0][ETAG] == entry.etag:
-            self.tally.counts["rows_found"] += entry.rows  # as of nearly all files
+        if not is_refused and len(runs) == 1 and _is_whole(runs[0], entry):  # as of nearly all files
+            self.tally.counts["rows_found"] += entry.rows
             return entry.rows
         contents: dict[str, list[FileRun]] = {entry.etag: []}
         for item in map(FileRun._make, runs):
             contents.setdefault(item.etag, []).append(item)
         for etag, some in contents.items():
-            expected = expected_rows(entry, some) if etag == entry.etag else None
-            self._judge(entry.path, etag, expected, some)
+            self._judge(entry, etag, some)
             if etag != entry.etag:
                 self._name_other_content(entry, etag, some)
         return sum(item.rows for item in contents[entry.etag])
@@ -233,16 +237,24 @@ class Comparison:
         """No rule leaves rows of a content that was overwritten."""
         self.tally.name("other_content", [entry.path, etag, entry.etag, sum(item.rows for item in runs)])
 
-    def _judge(self, path: str, etag: str, expected: int | None, runs: list[FileRun]) -> None:
-        total = sum(item.rows for item in runs)
-        self.tally.counts["rows_found"] += total
-        if are_distinct(runs):
-            fault = fault_of(expected, total, total)
-            if fault is not None:
-                self.tally.name(fault, [path, etag, expected, total, total])
-            return
-        files = sorted({item.file for item in runs})
-        self.tally.found.setdefault("suspects", []).append([path, etag, expected, total, files])
+    def _judge(self, entry: LedgerEntry, etag: str, runs: list[FileRun]) -> None:
+        """Names what is wrong, or leaves it to those who know the letters, or all row numbers."""
+        is_own, is_distinct = etag == entry.etag, are_distinct(runs)
+        expected = expected_rows(entry, runs) if is_own else None
+        found = found_rows(
+            entry.path, etag, entry.sequence, expected, runs, is_distinct=is_distinct, salt=self.plan.salt
+        )
+        self.tally.counts["rows_found"] += found.total
+        if expected is not None and expected > entry.rows:
+            self.tally.found.setdefault(UNCOUNTED, []).append(
+                [entry.path, etag, sorted({item.sequence for item in runs}), entry.rows, expected]
+            )
+        if is_own and (has_letters(entry) or (expected is not None and found.last >= expected)):
+            self.refused.append((entry, found))
+        elif not is_distinct:
+            self.tally.found.setdefault(SUSPECTS, []).append(suspicious(found, expected))
+        else:
+            name_faults(self.tally, suspicious(found), found.total, 0)
 
     # -- the sample
 
@@ -266,23 +278,18 @@ def expected_rows(entry: LedgerEntry, runs: list[FileRun]) -> int | None:
     if entry.state not in _COUNTED or entry.is_from_table:
         return None
     sequences = {item.sequence for item in runs}
-    if len(sequences) > 1 and max(sequences) <= entry.sequence:  # read in slices, of which old receipts may lack some
+    may_lack = entry.state is not FileState.READ_ANEW and len(sequences) > 1
+    if may_lack and max(sequences) <= entry.sequence:  # read in slices, of which old receipts may lack some
         return max(entry.rows, sum(item.rows for item in runs)) if are_distinct(runs) else entry.rows
     return entry.rows
 
 
-def are_distinct(runs: list[FileRun]) -> bool:
-    """Whether the runs show that no row number is there twice."""
-    if not all(item.ascending for item in runs):
-        return False
-    bounds = sorted((item.first, item.last) for item in runs)
-    return all(before[1] < after[0] for before, after in pairwise(bounds))
-
-
-def fault_of(expected: int | None, total: int, distinct: int) -> str | None:
-    """What is wrong with the rows of one content of a file."""
-    if distinct < total:
-        return "doubled"
-    if expected is None or distinct == expected:
-        return None
-    return "rows_deleted" if distinct < expected else "rows_added"
+def _is_whole(run: Sequence[Any], entry: LedgerEntry) -> bool:
+    """Whether these are all records from the first one on, as many as the commits have brought."""
+    return bool(
+        run[CHECKSUM] is None
+        and run[FIRST] == 0
+        and run[ROWS] == entry.rows
+        and run[ASCENDING]
+        and run[ETAG] == entry.etag
+    )

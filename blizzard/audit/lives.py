@@ -55,7 +55,8 @@ class Life:
     which one skips it. `listed`: whether the source has it, with `etag`, `size` and `modified_ts`. `announced_by`:
     `event`, `sweep`, `late`, or `repair` if an operator had it read once more; None: nothing did, or nobody knows.
     `etag_committed`, `sequence`, `rows`, `rejected`: of its newest commit. `latency_secs`: from its announcement to the
-    commit. `earlier`: the commits before a repair, newest first. Whatever is unknown is None."""
+    commit. `earlier`: the commits before a repair, newest first. `rows_found`: how many rows of this content the table
+    has today; None: they were not looked at. Whatever is unknown is None."""
 
     source: str
     path: str
@@ -73,6 +74,7 @@ class Life:
     committed_ts: float | None = None
     rows: int | None = None
     rejected: int | None = None
+    rows_found: int | None = None
     latency_secs: float | None = None
     rule: str | None = None
     earlier: tuple[EarlierCommit, ...] = ()

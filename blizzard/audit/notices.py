@@ -1,12 +1,14 @@
 """What an audit tells besides its sums: faults of the state, each under its own name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from blizzard.audit.announced import Announced
+from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
 from blizzard.audit.report import Notice
 from blizzard.audit.snapshot import Snapshot
 from blizzard.audit.source import AuditedSource
+from blizzard.audit.strangers import Strangers, by_kind
 from blizzard.audit.tally import Tally
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
@@ -14,8 +16,12 @@ from blizzard.state.receipts import Receipts, sequence_of
 
 SHOWN = 5
 """So many names are in a text."""
+DATA_FILES_LOST = "data_files_lost"
+LOST_REMEDY = (
+    "Nobody can read the table until they are back, or out of its log: docs/runbook.md#a-data-file-of-the-table-is-lost"
+)
 _ODD_FILES: Mapping[str, str] = {
-    "rows_deleted": "fewer rows than their commits brought: somebody has deleted them, or restored the table",
+    "rows_deleted": "fewer rows than their commits brought",
     "rows_added": "rows that no commit of this source brought: another program wrote them",
     "other_content": "rows of another content than the one that was committed: another program wrote them. `blizzard "
     "replace --path` takes all rows of a file out, and reads it anew",
@@ -25,6 +31,15 @@ _ODD_FILES: Mapping[str, str] = {
     "letters_doubled": "two open letters of a record: somebody has copied them, or a replay was killed, which can be "
     "repeated",
 }
+_OF_STRANGERS: Mapping[str, str] = {
+    "rows_of_nobody": "{rows} rows name no source: another program wrote them. If they are copies, they are "
+    "there twice.",
+    "rows_of_other_sources": "{rows} rows are of sources that are not configured for this table, and that Blizzard has "
+    "committed to it: {sources}. Another configuration has them, or they were removed from this one.",
+    "rows_of_unknown_sources": "{rows} rows say that they are of sources that have never committed to this table: "
+    "{sources}. Another program wrote them. Delete them by `_source.source`.",
+}
+"""By kind; each is followed by where they are."""
 
 
 def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
@@ -87,8 +102,45 @@ def file_notices(tally: Tally, rows_problem: str | None) -> Iterator[Notice]:
         if count := tally.counts[kind]:
             names = _names([each[0] for each in tally.found[kind]], count)
             yield Notice(kind, f"{count:,} files have {what}: {names}.")
+    yield from data_file_notices(
+        [each[0] for each in tally.found.get(DATA_FILES_LOST, ())], tally.counts[DATA_FILES_LOST]
+    )
     if rows_problem is not None:
         yield Notice("rows_not_compared", f"the table's rows were not compared: {rows_problem}.")
+
+
+def data_file_notices(paths: Sequence[str], count: int) -> Iterator[Notice]:
+    """Of data files that are lost."""
+    if count:
+        text = f"{count:,} data files that the table's log has cannot be read: {_names(paths, count)}. {LOST_REMEDY}"
+        yield Notice(DATA_FILES_LOST, text)
+
+
+def deletion_notices(deletions: Deletions) -> Iterator[Notice]:
+    if deletions.unexplained:
+        yield Notice(
+            "rows_gone",
+            f"{deletions.unexplained:,} of {deletions.gone:,} rows that are gone were committed, and no commit of the "
+            "table's log says that somebody deleted them. `rows_deleted` names the files: `blizzard replace --path` "
+            "reads one anew.",
+        )
+    if deletions.unknown:
+        yield Notice(
+            "rows_gone_before_the_log",
+            f"{deletions.unknown:,} of {deletions.gone:,} rows that are gone may have been deleted before version "
+            f"{deletions.log_begins:,} of the table, from which on there is a log.",
+        )
+
+
+def stranger_notices(strangers: Iterable[Strangers], checkpoint: Checkpoint) -> Iterator[Notice]:
+    """Rows of nobody are those of before in a table that was taken over, and no news."""
+    for kind, some in by_kind(strangers).items():
+        if kind == "rows_of_nobody" and checkpoint.before_ledger_ts is not None:
+            continue
+        named = _names([str(each.source) for each in some], len(some))
+        files = _names([file for each in some for file in each.data_files], sum(len(each.data_files) for each in some))
+        text = _OF_STRANGERS[kind].format(rows=f"{sum(each.rows for each in some):,}", sources=named)
+        yield Notice(kind, f"{text} They are in data files such as {files}.")
 
 
 def receipt_notices(source: AuditedSource, tally: Tally) -> Iterator[Notice]:

@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from blizzard.audit.strangers import Strangers
+
 
 class Verdict(StrEnum):
     GOOD = "good"
@@ -24,12 +26,15 @@ class Notice:
 @dataclass(frozen=True, slots=True)
 class RowsAudit:
     """Rows of the source's files, those included that the source no longer has. `expected`: by the receipts. `deleted`,
-    `added`: how many files have fewer or more than that. `problem`: why they were not compared."""
+    `added`: how many files have fewer or more than that. `gone`: rows that were committed and are no longer there,
+    `unexplained` of which nobody has deleted by a commit. `problem`: why they were not compared."""
 
     expected: int = 0
     found: int = 0
     deleted: int = 0
     added: int = 0
+    gone: int = 0
+    unexplained: int = 0
     problem: str | None = None
 
 
@@ -50,7 +55,8 @@ class SampleAudit:
 class AuditReport:
     """`objects` = `committed` + `dead_lettered` + `skipped` + `pending` + `missing`. `doubled` counts files whose rows
     are in the table more than once, `changed` those whose content is not the one in the table; both are counted as
-    committed, too. `gone`: files that were settled, and that the source no longer has."""
+    committed, too. `gone`: files that were settled, and that the source no longer has. `others`: rows of the table that
+    name no configured source."""
 
     source: str
     table_uri: str
@@ -66,6 +72,7 @@ class AuditReport:
     gone: int
     skipped_by: Mapping[str, int]
     rows: RowsAudit
+    others: Sequence[Strangers]
     names: Mapping[str, Sequence[Mapping[str, Any]]]
     partitions: Mapping[str, Mapping[str, int]]
     notices: Sequence[Notice]

@@ -74,7 +74,10 @@ def read_again(sample: Sample, config: Config, folder: Path) -> SampleAudit:
         return SampleAudit(sample.seed, problem=problem)
     if not sample.files:
         return SampleAudit(sample.seed)
-    rows, given, differ = in_own_process(_compare, sample, str(folder / "table"))
+    try:
+        rows, given, differ = in_own_process(_compare, sample, str(folder / "table"))
+    except (OSError, ValueError) as error:  # of deltalake and Arrow, about a data file
+        return SampleAudit(sample.seed, problem=f"the table cannot be read: {first_line(str(error)):.300}")
     return SampleAudit(sample.seed, len(sample.files), rows, given, differ)
 
 

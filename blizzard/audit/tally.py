@@ -17,7 +17,8 @@ _ALL_NAMED = "doubled"
 class Tally:
     """`fates`: by partition. `found`: the files that are worth a name, by what is wrong with them. `sequences`: the
     commits whose files it has met. `digest`: a sum, which does not depend on how the source was divided into ranges.
-    `sample`: files that may be read again, each with its hash."""
+    `sample`: files that may be read again, each with its hash. `gone`: rows that the table lacks, by the sequence of
+    the commit that brought them, or of a later one; ANY_SEQUENCE: any."""
 
     fates: dict[str, Counter[str]] = field(default_factory=dict)
     skipped_by: Counter[str] = field(default_factory=Counter)
@@ -26,6 +27,7 @@ class Tally:
     sequences: set[int] = field(default_factory=set)
     digest: int = 0
     sample: list[Any] = field(default_factory=list)
+    gone: Counter[int] = field(default_factory=Counter)
 
     def name(self, kind: str, value: list[Any]) -> None:
         self.counts[kind] += 1
@@ -43,6 +45,7 @@ class Tally:
                 "sequences": sorted(self.sequences),
                 "digest": f"{self.digest:x}",
                 "sample": self.sample,
+                "gone": [*self.gone.items()],
             }
         )
 
@@ -57,6 +60,7 @@ class Tally:
         self.sequences.update(answer["sequences"])
         self.digest += int(answer["digest"], 16)
         self.sample.extend(answer["sample"])
+        self.gone.update(dict(answer["gone"]))
 
     def total(self, fate: Fate) -> int:
         return sum(fates[fate] for fates in self.fates.values())

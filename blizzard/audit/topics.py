@@ -14,7 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blizzard.audit.attempts import Key, without_commit
+from blizzard.audit.notices import data_file_notices
 from blizzard.audit.report import Notice, Verdict
+from blizzard.audit.table_rows import LOST
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import cut_logs
@@ -135,13 +137,17 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
 
 
 def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progress: Progress) -> None:
-    files = [file for file in active.files if file.may_hold(source.identity.source_id)]
+    files, lost = [file for file in active.files if file.may_hold(source.identity.source_id)], list[str]()
     for number, file in enumerate(files):
         progress("reading the table", number, len(files))
         deleted = active.deleted.get(unquote(file.path), ())
         fields = ("source", "file", "etag", "row")
-        for rows in rows_of(SourceColumn(source.state, file), source.identity.source_id, fields, deleted):
-            _add_batch(rows, stored)
+        try:
+            for rows in rows_of(SourceColumn(source.state, file), source.identity.source_id, fields, deleted):
+                _add_batch(rows, stored)
+        except LOST:
+            lost.append(unquote(file.path))
+    stored.notices += data_file_notices(lost, len(lost))
 
 
 def _add_batch(rows: pa.Table, stored: _Stored) -> None:

@@ -20,15 +20,15 @@ from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_report import TopicAuditReport
 from blizzard.cli.audit_text import show
 from blizzard.cli.audit_topics import audit_of_topics, show_topics
+from blizzard.cli.json_errors import errors_as_json
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import refuse_options_of_files, selected
+from blizzard.cli.selection import prefix_of_folder, refuse_options_of_files, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import ConfigError, RetryableError
+from blizzard.errors import RetryableError
 from blizzard.processes import ProcessEnded, ReadingProcesses
-from blizzard.state.watermark import prefix_of
 from blizzard.storage.s3_connection import S3Settings
 
 
@@ -53,25 +53,33 @@ def command(
 
     Exit code 0: nothing is missing, doubled or changed. 1: something is; the output names it. 2: the input is wrong.
     """
-    environ = variables()
-    config = load_config(file, environ)
-    wanted = selected(config, pipeline, source)
-    refuse_options_of_files(wanted, {"--partition": partition, "--sample": sample, "--repair": repair})
-    wish = Wish(config, _prefix(partition), sample, repair)
-    settings = S3Settings.from_environment(environ)
-    processes = ReadingProcesses(len(os.sched_getaffinity(0)))
-    try:
-        with steps(visible=not as_json) as shown:
-            reports = [_report(*each, settings, wish, processes, shown) for each in wanted]
-    except ProcessEnded as error:
-        raise RetryableError(f"{error}. If it happens again, the machine is probably out of memory.") from error
-    finally:
-        processes.close()
+    with errors_as_json(as_json=as_json):
+        wish = Wish(partition, prefix_of_folder(partition), sample, repair)
+        reports = _reports(file, wish, pipeline, source, visible=not as_json)
     if as_json:
         typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
     else:
         show_all(reports)
     raise typer.Exit(1 if any(report.verdict is Verdict.BAD for report in reports) else 0)
+
+
+def _reports(
+    file: str, wish: "Wish", pipelines: list[str] | None, sources: list[str] | None, *, visible: bool
+) -> list[AuditReport | TopicAuditReport]:
+    """Of each source. `visible`: whether progress is shown."""
+    environ = variables()
+    config = load_config(file, environ)
+    wanted = selected(config, pipelines, sources)
+    refuse_options_of_files(wanted, {"--partition": wish.partition, "--sample": wish.sample, "--repair": wish.repair})
+    settings = S3Settings.from_environment(environ)
+    processes = ReadingProcesses(len(os.sched_getaffinity(0)))
+    try:
+        with steps(visible=visible) as shown:
+            return [_report(config, *each, settings, wish, processes, shown) for each in wanted]
+    except ProcessEnded as error:
+        raise RetryableError(f"{error}. If it happens again, the machine is probably out of memory.") from error
+    finally:
+        processes.close()
 
 
 def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
@@ -82,46 +90,50 @@ def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
             show_topics(report)
 
 
-def _prefix(partition: str | None) -> str:
-    """Of the paths that are audited; empty: all."""
-    if partition is None:
-        return ""
-    folder = partition.strip("/ ")
-    if not folder or ".." in folder.split("/"):
-        raise ConfigError(
-            [f"--partition: expected a folder of the source, found {partition!r}. Leave it out for all files"]
-        )
-    return prefix_of(folder)
-
-
 def _report(
-    pipeline: Pipeline, source: Source, settings: S3Settings, wish: "Wish", processes: ReadingProcesses, shown: Steps
+    config: Config,
+    pipeline: Pipeline,
+    source: Source,
+    settings: S3Settings,
+    wish: "Wish",
+    processes: ReadingProcesses,
+    shown: Steps,
 ) -> AuditReport | TopicAuditReport:
     if source.kafka is not None:
         return audit_of_topics(pipeline, source, source.kafka, settings, time.time(), shown)
-    return _audit(audited_source(pipeline, source, settings), wish, processes, shown)
+    beside = (each for other, each in config.sources() if other.table_uri == pipeline.table_uri)
+    known = frozenset(each.id for each in beside)
+    return _audit(config, audited_source(pipeline, source, settings), known, wish, processes, shown)
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What the options ask for. `prefix`: of the paths that are audited."""
 
-    config: Config
+    partition: str | None
     prefix: str
     sample: int
     repair: bool
 
 
-def _audit(source: AuditedSource, wish: Wish, processes: ReadingProcesses, shown: Steps) -> AuditReport:
+def _audit(
+    config: Config,
+    source: AuditedSource,
+    known: frozenset[str],
+    wish: Wish,
+    processes: ReadingProcesses,
+    shown: Steps,
+) -> AuditReport:
+    """`known`: the sources of its table."""
     seed, sample, repaired = secrets.token_hex(8), None, None
     with tempfile.TemporaryDirectory(prefix="blizzard-audit-") as folder:
-        audit = Audit(source, processes, Path(folder), time.time, wish.prefix, wish.sample, seed, progress=shown)
+        audit = Audit(source, processes, Path(folder), time.time, wish.prefix, wish.sample, seed, known, progress=shown)
         audit.run()
     if wish.sample and audit.snapshot.version is not None:
-        shown("reading files again", 0, 0)
         files = chosen(audit.tally.sample, wish.sample)
+        shown(f"reading {len(files):,} files again", 0, 0)
         with tempfile.TemporaryDirectory(prefix="blizzard-sample-") as folder:
-            sample = read_again(Sample(source, audit.snapshot.version, files, seed), wish.config, Path(folder))
+            sample = read_again(Sample(source, audit.snapshot.version, files, seed), config, Path(folder))
     if wish.repair:
         now_ts = time.time()
         files = [*audit.tally.found.get("missing", []), *refused_without_letter(source, audit.tally, now_ts)]

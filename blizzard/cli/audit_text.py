@@ -28,6 +28,8 @@ def lines_of(report: AuditReport) -> Iterator[str]:
         yield f" {_words(name):<14} {count:,}{_rules(report) if name == Fate.SKIPPED else ''}"
     yield f" doubled        {report.doubled:,}"
     yield f" changed        {report.changed:,}"
+    if report.gone:
+        yield f" gone           {report.gone:,}, which the source no longer has"
     yield f" rows           {_rows(report)}"
     yield f" table version  {'none yet' if report.table_version is None else f'{report.table_version:,}'}"
     for kind in BAD:
@@ -51,7 +53,8 @@ def _rows(report: AuditReport) -> str:
     rows = report.rows
     if rows.problem is not None:
         return f"not compared: {rows.problem}"
-    return f"{rows.found:,} found, {rows.expected:,} by the receipts"
+    gone = f", {rows.gone:,} gone, {rows.unexplained:,} of them without a DELETE" if rows.gone else ""
+    return f"{rows.found:,} found, {rows.expected:,} by the receipts{gone}"
 
 
 def _sample(sample: SampleAudit) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
+from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
 from blizzard.cli.files_asked import Asked, State
@@ -23,6 +24,7 @@ from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
+from blizzard.errors import ConfigError
 from blizzard.log import one_line
 from blizzard.storage.s3_connection import S3Settings
 
@@ -59,10 +61,11 @@ def command(
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else None
-    asked = Asked(globs or [], since_ts, frozenset(state or ()), limit)
+    asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
     with steps(visible=not as_json) as show:
         found, quiet = _all_found(chosen, asked, S3Settings.from_environment(environ), now_ts, show)
-    nowhere = _nowhere(globs or [], {*quiet, *(life.path for life in found)}) if not state and since_ts is None else []
+    places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
+    nowhere = _nowhere(asked, {*quiet, *(life.path for life in found)}, places)
     found += [Life("", path, State.ABSENT, "no source has it, and nothing knows it") for path in nowhere]
     if as_json:
         typer.echo(json.dumps([asdict(life) for life in found], indent=2))
@@ -94,16 +97,19 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> l
     lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
     finder = CommitFinder(source, lives.snapshot.checkpoint)
     found = finder.complete(islice(_kept(lives, asked, show), asked.limit or None))
+    found = with_rows(source, lives.snapshot, found)
     for problem in finder.unreadable:
         typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
     return found
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
-    """As patterns of paths of the source. Whole URIs of other places are left out."""
+    """As patterns of paths of the source. Whole URIs of other places are left out. Of a folder, which ends in `/`, and
+    of the source itself: of all files below."""
     uri = source.files.uri
-    paths = [glob.removeprefix(uri) for glob in globs if glob.startswith(uri) or "://" not in glob]
-    return [path for path in paths if path]
+    whole = [uri if f"{glob}/" == uri else glob for glob in globs]
+    paths = [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+    return [f"{path}**" if not path or path.endswith("/") else path for path in paths]
 
 
 def _kept(lives: Lives, asked: Asked, show: Steps) -> Iterator[Life]:
@@ -116,10 +122,25 @@ def _kept(lives: Lives, asked: Asked, show: Steps) -> Iterator[Life]:
             yield life
 
 
-def _nowhere(globs: Sequence[str], paths: Collection[str]) -> list[str]:
-    """Those that are no patterns, and of which there is no file, and no partition."""
-    plain = [glob for glob in globs if not {*glob} & {*"*?[{"}]
-    return [glob for glob in plain if not any(glob == path or glob.endswith(f"/{path}") for path in paths)]
+def _not_empty(globs: list[str]) -> list[str]:
+    if "" in map(str.strip, globs):
+        raise ConfigError(["PATTERN: expected a path or a pattern, found nothing. Without one all files are shown"])
+    return globs
+
+
+def _nowhere(asked: Asked, paths: Collection[str], places: Collection[str]) -> list[str]:
+    """The paths, not the patterns, of which there is no file, and no partition; none if only some files were asked for.
+    `places`: the sources' URIs."""
+    if asked.states or asked.since_ts is not None:
+        return []
+    plain = [glob for glob in asked.globs if not {*glob} & {*"*?[{"} and f"{glob.rstrip('/')}/" not in places]
+    return [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
+
+
+def _is_meant(path: str, glob: str, places: Collection[str]) -> bool:
+    if not glob.endswith("/"):
+        return glob == path or glob.endswith(f"/{path}")
+    return path.startswith(glob) or any(f"{place}{path}".startswith(glob) for place in places)
 
 
 def _print(lives: Sequence[Life | OffsetsLife]) -> None:
@@ -147,7 +168,8 @@ def facts_of(life: Life) -> Iterator[tuple[str, str]]:
     if life.sequence is not None:
         version = "unknown" if life.table_version is None else f"{life.table_version:,}"
         yield "commit", f"{life.sequence:,} (table version {version}), {shown(life.committed_ts)}"
-        yield "rows", f"{life.rows or 0:,}, and {life.rejected or 0:,} records refused"
+        in_table = "" if life.rows_found in (None, life.rows) else f"; {life.rows_found:,} in the table"
+        yield "rows", f"{life.rows or 0:,}, and {life.rejected or 0:,} records refused{in_table}"
         if life.etag_committed != life.etag:
             yield "content", f"etag {life.etag_committed} was committed"
     if life.latency_secs is not None:

@@ -24,7 +24,7 @@ from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
-from blizzard.prices.backlog import Estimate, Work, bill, estimate
+from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from blizzard.storage.s3_connection import S3Settings
 
@@ -164,7 +164,10 @@ def _pipeline_plan(
     work = Work(*(sum(numbers) for numbers in zip(*map(astuple, works), strict=True)))
     on_aws = any((source.uri if source.kafka is None else pipeline.table_uri).startswith("s3") for _, source in chosen)
     takes = estimate(work) if on_aws else estimate(work, cores=_cores(), from_s3=False, start_secs=LOCAL_START_SECS)
-    costs = bill(work, takes.secs, prices) if on_aws else None
+    if on_aws:
+        costs: Sequence[Item] | None = bill(work, takes.secs, prices)
+    else:
+        costs = commits_bill(work, prices) if pipeline.table_uri.startswith("s3") else None
     return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices)
 
 

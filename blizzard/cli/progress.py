@@ -40,7 +40,12 @@ class Progress:
         self._status: Status | None = None
         self._of_topics = set[str]()
         """Sources that read topics: one of their commits has partitions, and not files."""
-        self.error_shown = False
+        self.errors = list[str]()
+        """What was shown of them."""
+
+    @property
+    def error_shown(self) -> bool:
+        return bool(self.errors)
 
     def __enter__(self) -> Self:
         if self._stream.isatty():
@@ -64,7 +69,7 @@ class Progress:
         if self._status is not None:
             self._status.update(text)
         if name in ERRORS:
-            self.error_shown = True
+            self.errors.append(shown)
             Console(stderr=True, highlight=False, soft_wrap=True).print(text, style="red")
         elif name not in QUIET and not self._quiet and not _is_empty_sweep(event):
             self._console.print(text)
@@ -165,11 +170,17 @@ def _needs_spark(event: dict[str, Any]) -> str:
     return f"{event['source']}: starting Spark for {event['reason']}"
 
 
+def _wrong(event: dict[str, Any]) -> str:
+    return str(event["problem" if "problem" in event else "error"])
+
+
 def _lost(event: dict[str, Any]) -> str:
     return f"failed: {event['error']}"
 
 
 _TEXTS = {
+    "configuration_wrong": _wrong,
+    "configuration_unreadable": _wrong,
     "swept": _swept,
     "batch_planned": _planned,
     "repair_planned": _repair_planned,

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 
 from blizzard.cli.job_process import JobProcess, event_of, jars_folder, json_of
+from blizzard.cli.json_errors import print_error
 from blizzard.cli.progress import Progress
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.model import Pipeline, Source
@@ -46,9 +47,11 @@ def carry_out(
     folder = jars_folder(jars, variables(), needed=EngineName.SPARK in wanted and not request["dry_run"])
     whole = {**request, "sources": [source.id for _, source in sources], "engine": asked, "jars": str(folder)}
     with JobProcess([sys.executable, "-m", "spark_job.repair", json.dumps(whole)], capture=True) as job:
-        error_shown, answer = _followed(job, as_json=as_json)
-        code = job.end(error_shown=error_shown or answer is not None)
+        errors, answer = _followed(job, as_json=as_json)
+        code = job.end(error_shown=bool(errors) or answer is not None)
     if answer is None:
+        if as_json:
+            print_error("\n".join(errors) or f"the job ended with exit code {code}; standard error says more")
         return code
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
@@ -58,8 +61,8 @@ def carry_out(
     return code
 
 
-def _followed(job: JobProcess, *, as_json: bool) -> tuple[bool, list[dict[str, Any]] | None]:
-    """Shows its events. Returns whether one was an error, and the answer."""
+def _followed(job: JobProcess, *, as_json: bool) -> tuple[list[str], list[dict[str, Any]] | None]:
+    """Shows its events. Returns the errors among them, and the answer."""
     answer = None
     with Progress(to_stderr=as_json) as progress:
         for line in job.lines:
@@ -68,7 +71,7 @@ def _followed(job: JobProcess, *, as_json: bool) -> tuple[bool, list[dict[str, A
                 answer = found["answer"]
             elif (event := event_of(line)) is not None:
                 progress.show(event)
-        return progress.error_shown, answer
+        return progress.errors, answer
 
 
 def _print(answer: Mapping[str, Any]) -> None:

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
+from blizzard.cli.json_errors import errors_as_json
 from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, refuse_options_of_files, selected
+from blizzard.cli.selection import matching, prefix_of_folder, refuse_options_of_files, selected
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
-from blizzard.state.watermark import prefix_of
 
 
 def command(
@@ -35,18 +35,17 @@ def command(
 
     Exit code 0: all were replaced. 1: nothing was, or some could not be. 2: the input is wrong.
     """
-    chosen = selected(load_config(file, variables()), pipeline, source)
-    refuse_options_of_files(chosen, {"--partition": partition is not None})
-    matching(path, "--path")
-    if not path and partition is None:
-        raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
-    if partition is not None and not partition.strip("/ "):
-        raise ConfigError(["--partition: expected a folder of the source, found nothing. All files: --path '**'"])
-    request = {
-        "config": file,
-        "replace": True,
-        "paths": path or [],
-        "prefix": prefix_of(partition.strip("/")) if partition else "",
-        "dry_run": dry_run,
-    }
-    raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))
+    with errors_as_json(as_json=as_json):
+        chosen = selected(load_config(file, variables()), pipeline, source)
+        refuse_options_of_files(chosen, {"--partition": partition is not None})
+        matching(path, "--path")
+        if not path and partition is None:
+            raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
+        request = {
+            "config": file,
+            "replace": True,
+            "paths": path or [],
+            "prefix": prefix_of_folder(partition),
+            "dry_run": dry_run,
+        }
+        raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))

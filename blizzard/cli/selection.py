@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import ConfigError
 from blizzard.paths.pattern import Pattern
+from blizzard.state.watermark import prefix_of
 
 NO_FILES = (
     "it reads topics, and --to is about files. To fill a new table with what the brokers still have, give the pipeline "
@@ -55,6 +56,19 @@ def selected(
     if unknown:
         raise ConfigError(unknown)
     return [(pipeline, source) for pipeline, source in found if not sources or {source.name, source.id} & {*sources}]
+
+
+def prefix_of_folder(partition: str | None) -> str:
+    """Of the paths of files in this folder of a source, and below it; None, and then empty: of all. Raises ConfigError
+    for what is no folder of a source."""
+    if partition is None:
+        return ""
+    folder = partition.strip("/ ")
+    if not folder or ".." in folder.split("/"):
+        expected = "expected a folder of the source, such as date=2026-11-21"
+        whole = "Without it all files are meant; `blizzard replace` wants --path '**' then"
+        raise ConfigError([f"--partition: {expected}, found {partition!r}. {whole}"])
+    return prefix_of(folder)
 
 
 def matching(globs: Sequence[str] | None, option: str) -> Callable[[str], bool]:

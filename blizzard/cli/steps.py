@@ -18,13 +18,26 @@ def steps(*, visible: bool) -> Iterator[Steps]:
         yield lambda step, done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, Task, TextColumn, TimeElapsedColumn
+    from rich.text import Text
 
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    class Done(MofNCompleteColumn):
+        """Nothing of a step that does not count."""
+
+        def render(self, task: Task) -> Text:
+            return super().render(task) if task.completed or task.total else Text()
+
+    columns = TextColumn("{task.description}"), BarColumn(), Done(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
+        shown = ""
 
         def show(step: str, done: int, total: int) -> None:
-            progress.update(task, description=step, completed=done, total=total or None)
+            nonlocal shown
+            if step != shown:  # a total stays with its task, and the next step may have none
+                for task in progress.task_ids:
+                    progress.remove_task(task)
+                shown = step
+                progress.add_task(step, total=None)
+            progress.update(progress.task_ids[0], completed=done, total=total or None)
 
         yield show

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from urllib.parse import unquote
 
 from blizzard.config.model import Pipeline
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
@@ -11,8 +12,9 @@ from blizzard.doctor.storage import SKEW_WARNING_SECS, clock_finding
 from blizzard.doctor.table_log import LoggedCommit, TableLog, read_table_log
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PREFIX
-from blizzard.state.delta_protocol import READABLE_RETENTION, TXN_RETENTION, reasons_for_spark
+from blizzard.state.delta_protocol import ABSOLUTE, READABLE_RETENTION, TXN_RETENTION, reasons_for_spark
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.heads import heads
 
 MAX_READER_VERSION, MAX_WRITER_VERSION = 3, 7
 """Of the Delta protocol that is known."""
@@ -23,6 +25,9 @@ MISSED_CHECKPOINTS = 20
 """So many times the interval without a Delta checkpoint, and nobody makes them any more."""
 MAX_LOG_ENTRIES = 100_000
 """Twice what a commit a minute leaves in the 30 days that Delta keeps by default."""
+LOOKED_AT_FILES, PARALLEL_HEADS = 1_000, 32
+"""Data files that are asked for, spread over all of them, and how many of them at a time."""
+SHOWN_FILES = 3
 SMALL_FILES = 1_000
 SMALL_FRACTION = 8
 _UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
@@ -179,6 +184,24 @@ def _small_files(table: ExaminedTable) -> Finding:
     )
 
 
+def _data_files(table: ExaminedTable) -> Finding:
+    paths = [*table.log.paths]
+    some = paths[:: -(-len(paths) // LOOKED_AT_FILES) or 1]
+    below = {unquote(path) for path in some if not ABSOLUTE.match(path)}
+    lost = sorted(path for path, info in heads(table.store, below, at_once=PARALLEL_HEADS).items() if info is None)
+    looked = f"{len(below):,} of {table.log.files:,} data files were looked at"
+    if not lost:
+        return ok(f"{looked}, and are there")
+    named = ", ".join(lost[:SHOWN_FILES]) + (
+        f" and {len(lost) - SHOWN_FILES:,} more" if len(lost) > SHOWN_FILES else ""
+    )
+    return problem(
+        f"{looked}, and {len(lost):,} are not there: {named}",
+        expected="every data file that the table's log has: without one the table cannot be read",
+        advice="docs/runbook.md#a-data-file-of-the-table-is-lost; `blizzard audit` looks at all of them",
+    )
+
+
 def _other_writers(table: ExaminedTable) -> Finding:
     theirs = [commit for commit in table.log.newest if commit.changes_data and not _is_ours(commit)]
     if not theirs:
@@ -236,6 +259,7 @@ CHECKS: Sequence[Check[ExaminedTable]] = (
             ("log-checkpoint", _log_checkpoint),
             ("log-length", _log_length),
             ("small-files", _small_files),
+            ("data-files", _data_files),
             ("other-writers", _other_writers),
             ("other-sources", _other_sources),
             ("clock", _clock),

@@ -16,6 +16,8 @@ from blizzard.storage.parallel_calls import ParallelCalls
 
 NEWEST_COMMITS = 100
 """So many are read in any case, to see who writes to the table."""
+NAMED_FILES = 1_000
+"""So many data files, or somewhat more, are named of each part of a Delta checkpoint."""
 PARALLEL_READS = 16
 SIDECARS = f"{LOG_FOLDER}_sidecars/"
 _KINDS = ("protocol", "metaData", "sidecar")
@@ -37,7 +39,8 @@ class LoggedCommit:
 @dataclass(slots=True)
 class TableLog:
     """`entries`: how many commits the log still has as files. `checkpoint`: the version of its newest Delta checkpoint,
-    -1 if there is none. `newest`: the newest commits, the newest first."""
+    -1 if there is none. `newest`: the newest commits, the newest first. `paths`: of some data files, as in URLs, spread
+    over all of them."""
 
     version: int = -1
     entries: int = 0
@@ -47,6 +50,7 @@ class TableLog:
     files: int = 0
     bytes: int = 0
     newest: Sequence[LoggedCommit] = ()
+    paths: dict[str, None] = field(default_factory=dict)
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -79,9 +83,11 @@ class TableLog:
     def add(self, action: Mapping[str, Any]) -> None:
         if "add" in action:
             self.files += 1
+            self.paths[json_fields.text(action["add"]["path"])] = None
             self.bytes += json_fields.natural(action["add"]["size"])
         elif "remove" in action:
             self.files -= 1
+            self.paths.pop(json_fields.text(action["remove"]["path"]), None)
             self.bytes -= action["remove"].get("size") or 0
         elif "protocol" in action:
             self.protocol = json_fields.mapping(action["protocol"])
@@ -165,11 +171,12 @@ def _add_checkpoint(log: TableLog, store: ObjectStore, key: str) -> None:
     for group in range(file.num_row_groups):
         for action in _rows(file.read_row_group(group, [name for name in _KINDS if name in names])):
             _add_checkpointed(log, store, action)
-        sizes = file.read_row_group(group, ["add.size"] if "add" in names else [])
         if "add" in names:
-            sized = sizes["add"].combine_chunks().drop_null().field("size")
-            log.files += len(sized)
-            log.bytes += sum(sized.to_pylist())
+            found = file.read_row_group(group, ["add.size", "add.path"])["add"].combine_chunks().drop_null()
+            log.files += len(found)
+            log.bytes += sum(found.field("size").to_pylist())
+            some = range(0, len(found), max(1, len(found) // NAMED_FILES))
+            log.paths.update(dict.fromkeys(found.field("path").take([*some]).to_pylist()))
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:

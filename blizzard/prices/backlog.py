@@ -20,6 +20,11 @@ COMMIT_REQUESTS, SEGMENT_REQUESTS, LIST_OBJECTS = 20, 3, 1_000
 SEGMENT_FILES = 5_000
 SWEEPER_GB, LIST_SECS = 1.0, 0.1
 """Of the sweeper: its memory, and the assumed time of one LIST with what follows from it."""
+DISPATCHER_GB, DISPATCH_SECS, DISPATCH_REQUESTS, WAKE_REQUESTS = 0.5, 1.0, 6, 3
+"""Of the dispatcher, which each segment wakes, and each end of a run: its memory, the assumed time of one invocation,
+and its requests to S3 and to the queue that wakes it."""
+LOG_GB = 0.0005
+"""Of a commit, most of it Spark's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +63,33 @@ def estimate(work: Work, *, cores: int = CORES, from_s3: bool = True, start_secs
 
 
 def bill(work: Work, secs: float, prices: PriceList) -> list[Item]:
-    """For runs of so many seconds."""
+    """For runs of so many seconds on EMR Serverless. What was announced has paid for its events."""
     if work.is_nothing:
         return []
     hours, lists = secs / 3_600, math.ceil(work.listed / LIST_OBJECTS)
     segments = math.ceil(work.files / SEGMENT_FILES)
-    items = (
+    dispatches = segments + math.ceil(secs / RUN_SECS)
+    items: list[tuple[str, float, str]] = [
         ("EMR Serverless, ARM64: vCPU-hours", VCPUS * hours, "emr_vcpu_hour"),
         ("EMR Serverless, ARM64: GB-hours", MEMORY_GB * hours, "emr_gb_hour"),
         ("S3: GET of each file", work.files, "s3_get"),
-        ("S3: data files, log, receipts, PUT and LIST", work.commits * COMMIT_REQUESTS, "s3_put_or_list"),
+        _commits(work),
         ("S3: sweeps and segments, LIST and PUT", lists + segments * SEGMENT_REQUESTS, "s3_put_or_list"),
+        ("S3: dispatcher, LIST and GET", dispatches * DISPATCH_REQUESTS, "s3_put_or_list"),
+        ("SQS: wake-ups of the dispatcher", segments * WAKE_REQUESTS, "sqs_fifo_request"),
         ("Lambda, sweeper: GB-seconds", lists * LIST_SECS * SWEEPER_GB, "lambda_gb_second"),
-    )
+        ("Lambda, dispatcher: GB-seconds", dispatches * DISPATCH_SECS * DISPATCHER_GB, "lambda_gb_second"),
+        ("Lambda: invocations", dispatches + bool(lists), "lambda_request"),
+        ("CloudWatch: logs, GB", work.commits * LOG_GB, "log_gb"),
+    ]
     return [Item(what, quantity, prices[name]) for what, quantity, name in items if quantity or work.files]
+
+
+def commits_bill(work: Work, prices: PriceList) -> list[Item]:
+    """For a job of this machine, which reads its files and writes to a table on S3."""
+    what, quantity, name = _commits(work)
+    return [] if work.is_nothing else [Item(what, quantity, prices[name])]
+
+
+def _commits(work: Work) -> tuple[str, float, str]:
+    return "S3: data files, log, receipts, PUT and LIST", work.commits * COMMIT_REQUESTS, "s3_put_or_list"

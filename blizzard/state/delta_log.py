@@ -8,8 +8,9 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from blizzard.errors import NotFound, UnreadableState
 from blizzard.storage import json_fields
@@ -17,6 +18,8 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 
 LOG_FOLDER = "_delta_log/"
+LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
+"""Names the newest Delta checkpoint."""
 WHOLE_LOG = sys.maxsize
 """A limit of commits that no log reaches."""
 OF_FILES = (b'{"add"', b'{"remove"')
@@ -54,6 +57,8 @@ class Commit:
     properties: Mapping[str, str] | None = None
     schema: str | None = None
     operation: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_commit(version: int, data: bytes) -> Commit:
@@ -63,6 +68,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
     committed_ts: float | None = None
     properties: Mapping[str, str] | None = None
     schema, operation = None, None
+    said: Mapping[str, Any] = {}
     try:
         for line in filter(None, data.split(b"\n")):
             if line.startswith(OF_FILES):
@@ -76,16 +82,20 @@ def parse_commit(version: int, data: bytes) -> Commit:
             if "metaData" in action:
                 schema = json_fields.optional_text(action["metaData"].get("schemaString"))
             if "commitInfo" in action:
-                user_metadata = json_fields.optional_text(action["commitInfo"].get("userMetadata"))
-                millis = json_fields.optional_number(action["commitInfo"].get("timestamp"))
+                said = json_fields.mapping(action["commitInfo"])
+                user_metadata = json_fields.optional_text(said.get("userMetadata"))
+                millis = json_fields.optional_number(said.get("timestamp"))
                 committed_ts = None if millis is None else millis / 1000
-                operation = json_fields.optional_text(action["commitInfo"].get("operation"))
+                operation = json_fields.optional_text(said.get("operation"))
     except json_fields.MALFORMED as error:
         raise UnreadableState(
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
             "to a version before it."
         ) from error
-    return Commit(version, txns, user_metadata, committed_ts, properties, schema, operation)
+    how = [
+        found if isinstance(found := said.get(f"operation{name}"), dict) else {} for name in ("Parameters", "Metrics")
+    ]
+    return Commit(version, txns, user_metadata, committed_ts, properties, schema, operation, *how)
 
 
 class DeltaLogTail:
@@ -158,7 +168,7 @@ class DeltaLogTail:
         """Version of the last Delta checkpoint. -1 if there is none or the pointer is unreadable: all is listed
         then."""
         try:
-            pointer = json.loads(self._store.get(LOG_FOLDER + "_last_checkpoint"))
+            pointer = json.loads(self._store.get(LAST_CHECKPOINT))
             return json_fields.integer(pointer["version"])
         except (NotFound, *json_fields.MALFORMED):
             return -1

@@ -16,6 +16,8 @@ WRITER_FEATURES = frozenset(
     {"appendOnly", "invariants", "timestampNtz", "checkConstraints", "generatedColumns", "changeDataFeed"}
 )
 READER_FEATURES = frozenset({"timestampNtz"})
+ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+"""The path of a data file that is not below the table. A relative one has its colons encoded."""
 
 
 def reasons_for_spark(

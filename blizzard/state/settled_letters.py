@@ -91,8 +91,12 @@ class Settled:
         read is never settled: it is about many, and none of them can be put into the table."""
         if "lost_from" in letter:
             return None
-        etag, row, written_ts = str(letter.get("etag", "")), letter.get("row"), time_of(letter) or 0.0
-        marks = self.by_path.get(str(letter.get("path", "")), ())
+        path, etag = str(letter.get("path", "")), str(letter.get("etag", ""))
+        return self.covering(path, etag, letter.get("row"), time_of(letter) or 0.0)
+
+    def covering(self, path: str, etag: str, row: int | None, written_ts: float) -> Settlement | None:
+        """As `of`, of a letter that is not about messages which were gone."""
+        marks = self.by_path.get(path, ())
         return next((settlement for mark, settlement in marks if mark.covers(etag, row, written_ts)), None)
 
 

@@ -1,13 +1,14 @@
 """The data files of one version of a table, read by deltalake."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from blizzard.log import first_line
+from blizzard.state.delta_protocol import ABSOLUTE
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.table.added_files import ABSOLUTE, AddedFile, added_files
+from blizzard.table.added_files import AddedFile, added_files
 from blizzard.table.own_process import in_own_process
 from blizzard.table.storage_options import storage_options
 
@@ -42,12 +43,10 @@ def active_files(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
 
 
 def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
-    from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
 
-    options = dict(storage_options(settings)) if uri.startswith(("s3:", "s3a:")) else None
     try:
-        table = DeltaTable(uri, version=version, storage_options=options)
+        table = _opened(uri, version, settings)
         if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
             return ActiveFiles(problem="the table maps its columns to other names")
         files = added_files(table)
@@ -58,6 +57,25 @@ def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
         return ActiveFiles(files, _deleted_rows(table))
     except (DeltaError, OSError) as error:
         return ActiveFiles(problem=f"deltalake cannot read the table: {first_line(str(error)):.300}")
+
+
+def ever_committed(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
+    """Which of these have a Txn in the table. Only for one whose `active_files` have no problem."""
+    if uri.startswith(("s3:", "s3a:")):
+        return in_own_process(_with_txn, uri, version, settings, app_ids)
+    return _with_txn(uri, version, settings, app_ids)
+
+
+def _with_txn(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
+    table = _opened(uri, version, settings)
+    return frozenset(app_id for app_id in app_ids if table.transaction_version(app_id) is not None)
+
+
+def _opened(uri: str, version: int, settings: S3Settings) -> "DeltaTable":
+    from deltalake import DeltaTable
+
+    options = dict(storage_options(settings)) if uri.startswith(("s3:", "s3a:")) else None
+    return DeltaTable(uri, version=version, storage_options=options)
 
 
 def _deleted_rows(table: "DeltaTable") -> dict[str, Sequence[int]]:

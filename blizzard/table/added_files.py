@@ -1,6 +1,5 @@
 """The data files of a table, with what the log's statistics say about the sources of their rows."""
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,6 @@ from deltalake import DeltaTable
 
 from blizzard.state.run_ref import SequenceRange
 
-ABSOLUTE = re.compile(r"/|[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-"""The path of a data file that is not below the table. A relative one has its colons encoded."""
 MAX_TIME = 2**63 - 1
 LOG_UNIT_US = 1000
 """Times in statistics have milliseconds, also the bounds of times with microseconds."""
@@ -41,6 +38,15 @@ class AddedFile:
 
     def may_hold_others(self, known: Collection[str]) -> bool:
         return self._may_name_sources and self.only_source not in known
+
+    def may_hold_nobodys(self) -> bool:
+        """Rows that name no source."""
+        return self.rows_of_nobody != 0
+
+    @property
+    def is_nobodys(self) -> bool:
+        """Whether no row of it names a source."""
+        return not self._may_name_sources
 
     def may_be_of(self, sequences: SequenceRange) -> bool:
         low, high = self.sequences

@@ -1,21 +1,25 @@
 """The rows of one source in a data file, as runs: neighbouring rows of the same file, content and commit."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from blizzard.table.row_checksums import between, mixed, running
 from blizzard.table.source_column import SourceColumn
 
 _FIELDS = ("source", "file", "etag", "sequence", "row")
-_NO_ROW = -1
+NO_ROW = -1
+"""Stands for the number of a row that has none."""
 
 
 class RowRun(NamedTuple):
     """`rows`: how many. `first` and `last`: its lowest and highest row number, inclusive. `ascending`: each row number
-    is higher than the one before, so none is there twice."""
+    is higher than the one before, so none is there twice. `checksum`: of the row numbers; None: it has each number from
+    `first` to `last`, once."""
 
     path: str
     etag: str
@@ -24,33 +28,49 @@ class RowRun(NamedTuple):
     first: int
     last: int
     ascending: bool
+    checksum: int | None
 
 
-def runs_of(column: SourceColumn, source_id: str, deleted: Sequence[int] = ()) -> Iterator[RowRun]:
-    """The rows of the source, without those whose number in the data file is `deleted`."""
-    for rows in rows_of(column, source_id, _FIELDS, deleted):
-        yield from _runs(rows)
+def runs_of(
+    column: SourceColumn,
+    source_id: str,
+    deleted: Sequence[int] = (),
+    *,
+    salt: int = 0,
+    others: Counter[str | None] | None = None,
+) -> Iterator[RowRun]:
+    """The rows of the source, without those whose number in the data file is `deleted`. `salt`: of the checksums.
+    `others`: gets the numbers of rows of other sources; None: those that name no source."""
+    for rows in rows_of(column, source_id, _FIELDS, deleted, others):
+        yield from _runs(rows, salt)
 
 
 def rows_of(
-    column: SourceColumn, source_id: str, fields: Sequence[str], deleted: Sequence[int] = ()
+    column: SourceColumn,
+    source_id: str,
+    fields: Sequence[str],
+    deleted: Sequence[int] = (),
+    others: Counter[str | None] | None = None,
 ) -> Iterator[pa.Table]:
     """These fields of the rows of the source, as `runs_of` takes them. `source` is one of the fields."""
     at = 0
     for rows in column.batches(*fields):
-        wanted = pc.fill_null(pc.equal(rows["source"], source_id), False)
         if deleted:
             numbers = pa.array(range(at, at + rows.num_rows))
-            wanted = pc.and_(wanted, pc.invert(pc.is_in(numbers, pa.array(deleted, pa.int64()))))
-        at += rows.num_rows
+            at += rows.num_rows
+            rows = rows.filter(pc.invert(pc.is_in(numbers, pa.array(deleted, pa.int64()))))
+        wanted = pc.fill_null(pc.equal(rows["source"], source_id), False)
+        if others is not None and pc.any(pc.invert(wanted)).as_py():
+            for found in pc.value_counts(rows["source"].filter(pc.invert(wanted))).to_pylist():
+                others[found["values"]] += found["counts"]
         yield rows.filter(wanted)
 
 
-def _runs(rows: pa.Table) -> Iterator[RowRun]:
+def _runs(rows: pa.Table, salt: int) -> Iterator[RowRun]:
     if not rows.num_rows:
         return
     paths, etags = (pc.fill_null(_whole(rows, name), "") for name in ("file", "etag"))
-    numbers, sequences = (pc.fill_null(_whole(rows, name), _NO_ROW) for name in ("row", "sequence"))
+    numbers, sequences = (pc.fill_null(_whole(rows, name), NO_ROW) for name in ("row", "sequence"))
     ends = sorted({end for values in (paths, etags, sequences) for end in _run_ends(values)})
     firsts = pa.array([0, *ends[:-1]], pa.int64())
     lasts = pa.array([end - 1 for end in ends], pa.int64())
@@ -62,13 +82,17 @@ def _runs(rows: pa.Table) -> Iterator[RowRun]:
         numbers.take(firsts),
         numbers.take(lasts),
     )
-    begin = 0
+    begin, sums = 0, list[int]()
     for at, (end, *values) in enumerate(zip(ends, *(column.to_pylist() for column in columns), strict=True)):
         path, etag, sequence, first, last = values
         if at in unordered:
             bounds = pc.min_max(numbers.slice(begin, end - begin))
             first, last = bounds["min"].as_py(), bounds["max"].as_py()
-        yield RowRun(path, etag, sequence, end - begin, first, last, at not in unordered)
+        checksum = None
+        if at in unordered or last - first != end - begin - 1:
+            sums = sums or [0, *running(mixed(numbers, salt)).take(lasts).to_pylist()]
+            checksum = between(sums[at], sums[at + 1])
+        yield RowRun(path, etag, sequence, end - begin, first, last, at not in unordered, checksum)
         begin = end
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from blizzard.errors import RetryableError
+from blizzard.errors import DataFileDamaged, StorageError
 from blizzard.log import first_line
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
@@ -33,12 +33,13 @@ BATCH_ROWS = 1 << 14
 
 
 class SourceColumn:
-    """Opens the file with one request. Raises RetryableError for one that is damaged, here and while it is read."""
+    """Opens the file with one request. Raises NotFound for one that is not there, and DataFileDamaged for one that
+    cannot be read, here and while it is read."""
 
     def __init__(self, store: ObjectStore, file: AddedFile) -> None:
         self._path = unquote(file.path)
-        self._data = RangedFile(store, self._path, file.size, tail_bytes=FOOTER_BYTES)
         with self._naming_the_file():
+            self._data = RangedFile(store, self._path, file.size, tail_bytes=FOOTER_BYTES)
             self._file = pq.ParquetFile(
                 self._data, pre_buffer=False, buffer_size=PIECE_BYTES, coerce_int96_timestamp_unit="us"
             )
@@ -74,9 +75,11 @@ class SourceColumn:
     def _naming_the_file(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, StorageError) as error:
+            if isinstance(error, StorageError) and type(error) is not StorageError:  # it has no such bytes
+                raise
             why = f"{type(error).__name__}: {first_line(str(error))}"
-            raise RetryableError(
+            raise DataFileDamaged(
                 f"the data file {self._path} cannot be read ({why}). Restore it from a version or a backup of the "
                 "bucket or disk, or the table to a version before it."
             ) from error

@@ -7,8 +7,9 @@ import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from blizzard.prices.backlog import MEMORY_GB, VCPUS
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
-from infra.prices.bills import MEMORY_GB, VCPUS, as_markdown, idle_month, million_files, month_in_use, thousand_runs
+from infra.prices.bills import as_markdown, idle_month, million_files, month_in_use, thousand_runs
 from infra.prices.quantities import count_quantities
 from infra.template.evaluated import with_conditions_evaluated
 from infra.template.rules import shipped_templates

@@ -2,18 +2,23 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from blizzard.prices.backlog import (
+    COMMIT_REQUESTS,
+    DISPATCH_REQUESTS,
+    DISPATCH_SECS,
+    MEMORY_GB,
+    SEGMENT_REQUESTS,
+    VCPUS,
+    WAKE_REQUESTS,
+)
 from blizzard.prices.price_list import Item, PriceList
-from infra.prices.quantities import DAYS_SECS, DISPATCH_REQUESTS, SWEEP_REQUESTS, Quantities
+from infra.prices.quantities import DAYS_SECS, SWEEP_REQUESTS, Quantities
 
-SWEEP_SECS = DISPATCH_SECS = 1.0
-COLLECT_SECS = 0.3
+SWEEP_SECS, COLLECT_SECS = 1.0, 0.3
 """Assumed durations of one invocation."""
 IDLE_LOG_GB, BUSY_LOG_GB = 0.2, 0.5
 FILES, BATCHES, BATCH_SECS = 1_000_000, 1_000, 20
 """A million files in one day, in batches of a thousand."""
-VCPUS, MEMORY_GB = 6, 23
-"""A driver and one executor, as EMR Serverless bills the template's defaults."""
-SEGMENT_REQUESTS, COMMIT_REQUESTS, WAKE_REQUESTS = 3, 20, 3
 EVENTS_PER_RECEIVE, RUNS = 10, 1_000
 
 Row = Callable[[str, float, str], Item]

@@ -16,9 +16,9 @@ HOURS, DAYS_SECS = 730, 86_400
 MINUTES = {"minute": 1, "minutes": 1, "hour": 60}
 POLLERS, POLL_SECS = 5, 20
 """Lambda polls a queue with five long polls at a time, however little there is."""
-SWEEP_REQUESTS, DISPATCH_REQUESTS = 10, 6
-"""LIST, PUT and GET requests of one sweep of a source with seven open folders, and of one dispatch. Without a
-file for a day no sweep lists a folder whole, however its files are named."""
+SWEEP_REQUESTS = 10
+"""LIST, PUT and GET requests of one sweep of a source with seven open folders. Without a file for a day no sweep lists
+a folder whole, however its files are named."""
 
 
 @dataclass(frozen=True, slots=True)

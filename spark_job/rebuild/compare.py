@@ -54,6 +54,8 @@ class Comparison:
     """The new table has fewer rows of the same content: records that were repaired by hand are in the old one only."""
     other_rows: Kind = field(default_factory=Kind)
     """The new table has more rows of the same content."""
+    lacking: list[str] = field(default_factory=list)
+    """All of `missing`."""
 
     def is_complete(self, *, without_gone: bool) -> bool:
         lost = self.gone.count or self.refused.count or self.fewer_rows.count
@@ -136,6 +138,7 @@ def _judge_absent(found: Comparison, absent: list[LedgerEntry], existing: Existi
     for entry in absent:
         if entry.path in there:
             found.missing.add(entry.path)
+            found.lacking.append(entry.path)
         elif entry.rows:
             found.gone.add(entry.path)
     absent.clear()

@@ -10,9 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from blizzard.audit.repair import PARALLEL_HEADS, announce
+from blizzard.audit.snapshot import read_snapshot
+from blizzard.audit.source import audited_source
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.log import Log
+from blizzard.storage.heads import heads
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.main import run_once
 from spark_job.rebuild.compare import compared_tables
@@ -148,6 +152,8 @@ class RebuildProcess:
                 f"there is no table {old.table_uri}, so nothing shows whether {new.table_uri} has everything. Change "
                 "`table_uri` by hand."
             )
+        if self._announced_again(old, new) and (code := self._drain(new)) != EXIT_OK:
+            return code
         if (code := self._compared(old, new, without_gone=without_gone)) != EXIT_OK:
             return code
         if not self.agreed():
@@ -187,6 +193,23 @@ class RebuildProcess:
             tell(compared=found.as_document(), complete=is_complete)
             code = code if is_complete else EXIT_FAILED
         return code
+
+    def _announced_again(self, old: Pipeline, new: Pipeline) -> bool:
+        """Announces what the new table lacks and its sweeps do not find: it had been another one before, and its state
+        has lost files without rows. Returns whether there was any."""
+        found = False
+        for name in old.sources:
+            audited = audited_source(new, new.sources[name], self.s3)
+            lacking = compared_tables(self.parts(old, old.sources[name]), self.parts(new, new.sources[name])).lacking
+            there = [
+                info for info in heads(audited.files, lacking, at_once=PARALLEL_HEADS).values() if info is not None
+            ]
+            missing = [(info.key, info.size, info.etag, info.modified_ts) for info in there]
+            if missing:
+                checkpoint = read_snapshot(audited).checkpoint
+                announce(audited, checkpoint, missing, writer_id=new_id(), now_ts=time.time())
+            found = found or bool(missing)
+        return found
 
     def _drain(self, pipeline: Pipeline) -> int:
         engine = self.engine_of(pipeline)

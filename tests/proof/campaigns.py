@@ -19,6 +19,7 @@ MODULES: Mapping[str, str] = {
     "log-life": "tests.proof.log_life.campaign",
     "takeover": "tests.proof.takeover.campaign",
     "kafka": "tests.proof.kafka.campaign",
+    "rebuild": "tests.proof.rebuild.campaign",
     "soak": "tests.proof.soak.campaign",
     "audit": "tests.proof.audit.campaign",
 }

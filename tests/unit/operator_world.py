@@ -130,7 +130,8 @@ class OperatorWorld:
         """An audit that is still to run. `later_secs`: how late its clock is."""
         with tempfile.TemporaryDirectory() as folder:
             clock = lambda: time.time() + later_secs  # noqa: E731
-            yield Audit(self.source, ReadingProcesses(1), Path(folder), clock, **options)
+            known = [source.id for _, source in self.config().sources()]
+            yield Audit(self.source, ReadingProcesses(1), Path(folder), clock, known=known, **options)
 
     def audit(self, **options: Any) -> AuditReport:
         with self.auditing(**options) as audit:

@@ -54,7 +54,7 @@ def damage_line(file: Path) -> None:
 def test_letters_of_records_that_are_gone(world: OperatorWorld, harm: Callable[[Path], None], left: int) -> None:
     harm(stored(world, "2.ndjson"))
     report = world.audit()
-    assert (report.verdict, kinds(report)) == (Verdict.NOTES, ["letters_lost"])
+    assert (report.verdict, kinds(report)) == (Verdict.BAD, ["letters_lost"])
     (lost,) = report.names["letters_lost"]
     assert (lost["path"], lost["letters_expected"], lost["letters_found"]) == (DIRTY, 3, left)
     assert "1 files have fewer dead letters than were written, or some that cannot be read. " in report.notices[0].text
@@ -67,15 +67,15 @@ def test_the_letter_of_a_file_that_is_gone_is_written_anew(
     before = {**json.loads(letter.read_text()), "timestamp": ""}
     letter.unlink()
     report = world.audit()
-    assert (report.verdict, kinds(report), paths(report, "letters_lost")) == (Verdict.NOTES, ["letters_lost"], [TORN])
-    assert main(["audit", str(world.config_file), "--repair"]) == 0
+    assert (report.verdict, kinds(report), paths(report, "letters_lost")) == (Verdict.BAD, ["letters_lost"], [TORN])
+    assert main(["audit", str(world.config_file), "--repair"]) == 1
     assert "1 files were announced again" in capsys.readouterr().out
     world.run(sweep=False)
     assert_well(world)
     assert {**json.loads(letter.read_text()), "timestamp": ""} == before
     letter.unlink()
     (world.folder / "incoming" / TORN).unlink()
-    assert main(["audit", str(world.config_file), "--repair"]) == 0
+    assert main(["audit", str(world.config_file), "--repair"]) == 1
     assert "0 files were announced again" in capsys.readouterr().out
 
 

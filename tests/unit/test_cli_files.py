@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import write_deltalake
 
+from blizzard.audit import rows_of_lives
 from blizzard.audit.lives import literal_prefix
 from blizzard.cli import main
 from blizzard.manifest.segments import Entry
@@ -147,6 +149,60 @@ def test_a_path_that_is_nowhere(world: OperatorWorld, capsys: pytest.CaptureFixt
     assert files(world, capsys, "nowhere/*") == {}
 
 
+def test_the_source_itself_and_its_folders(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    every, uri = files(world, capsys), world.source.files.uri
+    assert len(every) == 5
+    assert [*files(world, capsys, uri)] == [*files(world, capsys, uri.rstrip("/"))] == [*every]
+    assert [*files(world, capsys, "a/")] == [*files(world, capsys, f"{uri}a/")] == [GOOD, DIRTY, TORN]
+    assert files(world, capsys, "nowhere/", code=1)["nowhere/"]["state"] == "absent"
+    assert files(world, capsys, "s3://elsewhere/", code=1)["s3://elsewhere/"]["state"] == "absent"
+
+
+def test_an_empty_source_is_no_absent_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    assert files(world, capsys, world.source.files.uri) == {}
+
+
+# -- rows that somebody has deleted
+
+
+def test_rows_that_are_no_longer_in_the_table(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [files(world, capsys)[path]["rows_found"] for path in (GOOD, DIRTY, TORN)] == [2, 1, None]
+    world.table().delete("id = 'y'")
+    life = files(world, capsys, GOOD)[GOOD]
+    assert (life["state"], life["rows"], life["rows_found"]) == ("committed", 2, 1)
+    assert life["reason"].startswith("1 of its 2 rows are no longer in the table: somebody has deleted them")
+    world.table().delete()
+    (world.folder / "incoming" / GOOD).unlink()
+    life = files(world, capsys, GOOD)[GOOD]
+    assert life["reason"].startswith("the source no longer has it; 2 of its 2 rows are no longer in the table")
+    assert main(["files", str(world.config_file), GOOD]) == 0
+    assert " rows           2, and 0 records refused; 0 in the table\n" in capsys.readouterr().out
+
+
+def test_rows_that_are_there_twice(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    write_deltalake(world.table(), world.table().to_pyarrow_table(), mode="append")
+    life = files(world, capsys, GOOD)[GOOD]
+    assert (life["rows_found"], "the table has 4 rows of it" in life["reason"]) == (4, True)
+
+
+def test_of_a_lost_data_file_the_rows_are_gone(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    for data_file in world.lake.glob("*.parquet"):
+        data_file.unlink()
+    assert files(world, capsys, GOOD)[GOOD]["rows_found"] == 0
+
+
+@pytest.mark.parametrize("limit", ["MAX_DATA_FILES", "MAX_ACTIONS"])
+def test_rows_of_many_data_files_are_not_looked_at(
+    world: OperatorWorld, limit: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world.table().create_checkpoint()
+    monkeypatch.setattr(rows_of_lives, limit, 0)
+    world.table().delete("id = 'y'")
+    life = files(world, capsys, GOOD)[GOOD]
+    assert (life["rows_found"], life["reason"]) == (None, None)
+
+
 def test_a_lost_ledger_and_lost_receipts(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(world.state / "receipts")
     found = files(world, capsys)
@@ -176,3 +232,6 @@ def test_what_all_paths_begin_with(globs: list[str], prefix: str) -> None:
 def test_wrong_input(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["files", str(world.config_file), "[a"]) == 2
     assert "PATTERN [a" in capsys.readouterr().err
+    for nothing in ("", " "):
+        assert main(["files", str(world.config_file), nothing]) == 2
+        assert "PATTERN: expected a path or a pattern, found nothing" in capsys.readouterr().err

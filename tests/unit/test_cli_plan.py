@@ -16,6 +16,7 @@ from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.prices.backlog import (
     BATCH_FILE_SECS,
     BATCH_SECS,
+    DISPATCHER_GB,
     FILES_PER_SEC,
     MB_PER_SEC,
     MEMORY_GB,
@@ -25,6 +26,7 @@ from blizzard.prices.backlog import (
     VCPUS,
     Work,
     bill,
+    commits_bill,
     estimate,
 )
 from blizzard.prices.price_list import FILE, read_prices
@@ -127,8 +129,29 @@ def test_a_million_files_from_s3() -> None:
     items = {item.what.partition(":")[0]: item for item in bill(work, takes.secs, read_prices())}
     assert items["S3"].quantity > 0
     total = sum(item.quantity * item.price for item in bill(work, takes.secs, read_prices()))
-    workers, gets, commits = takes.secs / 3600 * (VCPUS * 0.042094 + MEMORY_GB * 0.004628), 0.4, 0.1
-    assert total == pytest.approx(workers + gets + commits, rel=0.02)
+    workers, gets, commits, logs = takes.secs / 3600 * (VCPUS * 0.042094 + MEMORY_GB * 0.004628), 0.4, 0.1, 0.25
+    assert total == pytest.approx(workers + gets + commits + logs, rel=0.02)
+
+
+def test_each_part_of_the_stack_that_works_for_a_backlog_is_on_its_bill() -> None:
+    work = Work(10_000, 1_000_000, 10, 20_000)
+    quantities = {item.what: item.quantity for item in bill(work, 600.0, read_prices())}
+    segments, runs, lists = 2, 1, 20
+    dispatches = segments + runs
+    assert quantities["S3: GET of each file"] == 10_000
+    assert quantities["S3: data files, log, receipts, PUT and LIST"] == 200
+    assert quantities["S3: sweeps and segments, LIST and PUT"] == lists + 3 * segments
+    assert quantities["S3: dispatcher, LIST and GET"] == 6 * dispatches
+    assert quantities["SQS: wake-ups of the dispatcher"] == 3 * segments
+    assert quantities["Lambda, sweeper: GB-seconds"] == pytest.approx(2.0)
+    assert quantities["Lambda, dispatcher: GB-seconds"] == pytest.approx(1.5)
+    assert quantities["Lambda: invocations"] == dispatches + 1
+    assert quantities["CloudWatch: logs, GB"] == pytest.approx(0.005)
+
+
+def test_a_job_of_this_machine_pays_for_its_requests_alone() -> None:
+    assert [item.quantity for item in commits_bill(Work(5, 100, 2), read_prices())] == [40]
+    assert commits_bill(Work(0, 0, 0), read_prices()) == []
 
 
 def test_nothing_costs_nothing() -> None:
@@ -157,14 +180,23 @@ def test_a_hundred_million_messages() -> None:
     core_secs = 100_000_000 / MESSAGES_PER_SEC + 20_000 / MESSAGES_MB_PER_SEC
     assert takes.secs == pytest.approx(core_secs / 4 + 0.2 * 100 + 60 * takes.runs)
     items = bill(work, takes.secs, read_prices())
-    assert [item.what.partition(",")[0] for item in items] == ["EMR Serverless", "EMR Serverless", "S3: data files"]
+    of_topics = [
+        "EMR Serverless",
+        "S3: data files",
+        "S3: dispatcher",
+        "Lambda",
+        "Lambda: invocations",
+        "CloudWatch: logs",
+    ]
+    assert [*dict.fromkeys(item.what.partition(",")[0] for item in items)] == of_topics
 
 
-def test_the_sweepers_memory_is_that_of_the_template() -> None:
-    text = (ROOT / "template.yaml").read_text().partition("\n  SweeperFunction:\n")[2]
+@pytest.mark.parametrize(("function", "memory_gb"), [("Sweeper", SWEEPER_GB), ("Dispatcher", DISPATCHER_GB)])
+def test_the_memory_of_functions_is_that_of_the_template(function: str, memory_gb: float) -> None:
+    text = (ROOT / "template.yaml").read_text().partition(f"\n  {function}Function:\n")[2]
     found = re.search(r"MemorySize: (\d+)", text)
     assert found is not None
-    assert int(found[1]) == SWEEPER_GB * 1024
+    assert int(found[1]) == memory_gb * 1024
 
 
 def test_another_price_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Faults of a table, each found under its id."""
 
 import json
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from blizzard.config.load import parse_config
 from blizzard.config.model import Pipeline
+from blizzard.doctor import table, table_log
 from blizzard.doctor.check import Verdict
 from blizzard.doctor.examine import examine
 from blizzard.doctor.table import CHECKS, MAX_LOG_ENTRIES, SMALL_FILES, ExaminedTable
@@ -34,6 +36,13 @@ def info(**fields: Any) -> dict[str, Any]:
 def small_files(world: DoctorWorld) -> None:
     adds = [{"add": {**ADD, "path": f"{number}.parquet", "dataChange": False}} for number in range(SMALL_FILES)]
     world.commit(info(operation="OPTIMIZE"), *adds)
+    for number in range(SMALL_FILES):
+        (world.lake / f"{number}.parquet").write_bytes(bytes(10))
+
+
+def lost_data_files(world: DoctorWorld) -> None:
+    for data_file in world.lake.glob("*.parquet"):
+        data_file.unlink()
 
 
 def foreign_append(world: DoctorWorld) -> None:
@@ -114,6 +123,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "nobody writes Delta checkpoints": (no_checkpoints, "table.log-checkpoint", Verdict.WARNING, "33 commits"),
     "many small files": (small_files, "table.small-files", Verdict.WARNING, "1,00"),
+    "data files are lost": (lost_data_files, "table.data-files", Verdict.PROBLEM, "and 2 are not there: "),
     "a foreign append": (foreign_append, "table.other-writers", Verdict.WARNING, "1 WRITE by delta-rs"),
     "a source of another configuration": (renamed_source, "table.other-sources", Verdict.WARNING, "orders:former"),
     "a writer's clock is ahead": (commit_of_the_future, "table.clock", Verdict.PROBLEM, "the last writer's clock"),
@@ -162,6 +172,47 @@ def test_a_table_is_described_by_its_checkpoint_once_the_commits_are_gone(tmp_pa
         assert getattr(after, name) == getattr(before, name), name
     assert (after.entries, after.checkpoint) == (0, before.version)
     assert before.files == 2
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_a_lost_data_file_is_named(tmp_path: Path, *, checkpointed: bool) -> None:
+    world = ingested(tmp_path)
+    if checkpointed:
+        DeltaTable(str(world.lake)).create_checkpoint()
+        for version in range(2):
+            (world.lake / commit_key(version)).unlink()
+    assert world.finding("table.data-files").found == "2 of 2 data files were looked at, and are there"
+    lost = max(world.lake.glob("*.parquet"))
+    lost.unlink()
+    found = world.finding("table.data-files")
+    assert found.found == f"2 of 2 data files were looked at, and 1 are not there: {lost.name}"
+
+
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_of_many_data_files_some_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, checkpointed: bool
+) -> None:
+    """Spread over all, so that of those that a lifecycle rule deletes some are among them."""
+    world = ingested(tmp_path)
+    small_files(world)
+    if checkpointed:
+        DeltaTable(str(world.lake)).create_checkpoint()
+    monkeypatch.setattr(table, "LOOKED_AT_FILES", 100)
+    monkeypatch.setattr(table_log, "NAMED_FILES", 200)
+    for number in range(SMALL_FILES // 5):
+        (world.lake / f"{number}.parquet").unlink()
+    found = world.finding("table.data-files")
+    looked, lost = (
+        int(each.replace(",", "")) for each in re.findall(r"^([\d,]+) of .* and ([\d,]+) are", found.found)[0]
+    )
+    assert (50 <= looked <= 100, 10 <= lost <= 30) == (True, True), found
+
+
+def test_data_files_that_were_removed_from_the_table_are_not_missed(tmp_path: Path) -> None:
+    world = ingested(tmp_path)
+    DeltaTable(str(world.lake)).optimize.compact()
+    DeltaTable(str(world.lake)).vacuum(0, enforce_retention_duration=False, dry_run=False)
+    assert world.finding("table.data-files").found == "1 of 1 data files were looked at, and are there"
 
 
 def test_removed_files_do_not_count(tmp_path: Path) -> None:

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 import spark_job.wiring
-from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.storage.base import ObjectStore
 from spark_job.rebuild import process
-from spark_job.rebuild.compare import compared
 from tests.unit.fakes import Calls, Crash, WatchedStore, crash
 from tests.unit.rebuild_lake import CONFIG, RebuildLake
 
@@ -223,6 +221,22 @@ def test_a_table_that_was_moved_can_take_its_place_back(lake: RebuildLake, told:
     lake.check("lake")
 
 
+def test_what_a_table_has_forgotten_that_takes_its_place_back_is_announced_again(
+    lake: RebuildLake, told: list[dict[str, Any]]
+) -> None:
+    """A file without rows, of which only the state tells."""
+    lake.land("0.ndjson", 0)
+    assert lake.run() == 0
+    assert lake.rebuild_table() == 0
+    shutil.rmtree(lake.folder / "lake" / "_blizzard")
+    lake.file.write_text(lake.text.replace("table_uri: lake", "table_uri: new"))
+    lake.land("later.ndjson")
+    assert lake.rebuild_table("lake") == 0
+    lake.check("lake")
+    lake.file.write_text(lake.text)
+    assert lake.run() == 0
+
+
 def test_files_of_all_dates_are_in_the_new_table(tmp_path: Path, told: list[dict[str, Any]]) -> None:
     """The first sweep of a source with a window leaves out older folders."""
     window = '        partition_filter: {prefix_template: "date=%Y-%m-%d", lookback: 2}\n'
@@ -353,46 +367,3 @@ def test_a_rebuild_and_swap_that_is_killed_can_be_repeated(
         assert lake.rebuild_table() == 0
         lake.check("new")
     assert 5 * step < call < NEVER - step
-
-
-# The comparison
-
-
-def entry(path: str, rows: int = 1, *, etag: str = "e", state: FileState = FileState.DONE) -> LedgerEntry:
-    return LedgerEntry(path, 0, etag, 10, 0, rows, 0, state)
-
-
-def test_what_differs_between_the_tables_is_named_by_its_kind() -> None:
-    old = [entry(name) for name in ("differs", "empty", "gone", "missing", "partly", "refused", "same", "written")]
-    old = [old[0], entry("empty", 0), entry("fewer", 2), *old[2:]]
-    new = [
-        entry("differs", 2),
-        entry("fewer", 1),
-        replace_state("partly", FileState.PARTLY),
-        replace_state("refused", FileState.FAILED),
-        entry("same"),
-        entry("written", etag="other"),
-        entry("zzz"),
-    ]
-    there = {"missing", "partly", "differs"}
-    found = compared("s", old, new, lambda paths: there & {*paths})
-    assert found.as_document()["names"] == {
-        "missing": ["missing", "partly"],
-        "gone": ["gone"],
-        "refused": ["refused"],
-        "fewer_rows": ["fewer"],
-        "overwritten": ["written"],
-        "other_rows": ["differs"],
-    }
-    assert (found.files, found.rows, found.new_files, found.new_rows) == (9, 9, 7, 6)
-    assert not found.is_complete(without_gone=True)
-    found.missing.count = 0
-    assert found.is_complete(without_gone=True)
-    for kind in (found.gone, found.refused, found.fewer_rows):
-        assert not found.is_complete(without_gone=False)
-        kind.count = 0
-    assert found.is_complete(without_gone=False)
-
-
-def replace_state(path: str, state: FileState) -> LedgerEntry:
-    return entry(path)._replace(state=state, rows=0)

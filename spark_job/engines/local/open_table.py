@@ -7,7 +7,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from blizzard.errors import BucketMissing, NotFound
-from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version
+from blizzard.state.delta_log import LAST_CHECKPOINT, LOG_FOLDER, commit_key, commit_version
 from blizzard.state.delta_protocol import reasons_for_spark
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
@@ -18,7 +18,6 @@ from spark_job.table.file_layout import checkpoint_interval
 
 MAX_FILES = 40_000
 """deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
-LAST_CHECKPOINT = f"{LOG_FOLDER}_last_checkpoint"
 
 
 class OpenTable:

@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable
 
 from blizzard.ledger.entry import FileState, LedgerEntry
+from blizzard.state.delta_protocol import ABSOLUTE
 from blizzard.state.run_ref import SequenceRange
 from blizzard.storage.base import ObjectStore
-from blizzard.table.added_files import ABSOLUTE, AddedFile, added_files
+from blizzard.table.added_files import AddedFile, added_files
 from blizzard.table.source_column import SourceColumn
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion

@@ -13,6 +13,7 @@ from tests.proof.kill.fork_server import ForkServer
 from tests.proof.kill_calls.operator import NOT_LOOKED_UP, SETTLED_BEFORE
 from tests.proof.kill_calls.places import Places
 from tests.proof.kill_calls.processes import LEDGER_BREAKER
+from tests.proof.kill_calls.table import OLD_STAY, OUT_FIRST
 from tests.proof.kill_calls.world import (
     ACTORS,
     DAMAGED,
@@ -35,6 +36,7 @@ ROUNDS_A_TABLE = 10
 was."""
 DOUBLED = r"^doubled: \["
 MISSING = r"^missing \[\("
+MISSING_NOW = rf"{MISSING}|^collected, and after a job neither in the table nor dead-lettered"
 VARIANTS = {
     NO_TXN: Fault("a job dies between the two commits, and the next one reads the rows again", DOUBLED),
     NO_LOOK: Fault("a lost answer doubles the batch", DOUBLED),
@@ -53,6 +55,8 @@ VARIANTS = {
         "a replay dies before its commit, and nothing shows any more that its records are missing",
         r"silent \[\(|^collected, and after a job neither in the table nor dead-lettered",
     ),
+    OLD_STAY: Fault("a file that an operator replaces is there twice", DOUBLED),
+    OUT_FIRST: Fault("an operator dies between the two commits, and the file is gone from the table", MISSING_NOW),
     SWAPPED_RECEIPT: Fault(
         "files of the receipt whose place another one took are ingested again",
         rf"{DOUBLED}|^collected, and after a job in the table as it is no more",

@@ -24,7 +24,7 @@ from spark_job.rebuild.state import StateRebuild
 from spark_job.repair.repair_files import repair_files
 from spark_job.repair.source import RepairSource
 from spark_job.repair.work import Item, Kind, Work
-from tests.proof.kill_calls.table import FileDelta, Loading
+from tests.proof.kill_calls.table import BROKEN_REPLACES, FileDelta, Loading
 from tests.unit.fakes import REFUSED, MemoryReader, MemoryTable
 
 NOT_LOOKED_UP = "a replay does not look up which of its records the table has"
@@ -66,7 +66,7 @@ def operate(
         table.rows_present = lambda wanted: {}  # type: ignore[method-assign]
     if variant == SETTLED_BEFORE:
         _settle_before()
-    replays = rng.random() < SHARE_OF_REPLAYS
+    replays = variant not in BROKEN_REPLACES and rng.random() < SHARE_OF_REPLAYS
     items = [*(_to_replay(state, identity) if replays else _to_replace(landing, rng))]
     print(json.dumps({"event": READ_ANEW, "paths": [item.path for item in items if not item.given]}), flush=True)
     repair_files(

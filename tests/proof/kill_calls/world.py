@@ -21,7 +21,7 @@ from tests.proof.kill_calls.operator import READ_ANEW, REBUILT
 from tests.proof.kill_calls.places import Places
 from tests.proof.kill_calls.processes import IDENTITY, LEDGER_BREAKER, ON_S3, OPERATOR, SETTINGS, Folders
 from tests.proof.kill_calls.service import STARTED, active_runs, end_run
-from tests.proof.kill_calls.table import WRITTEN, FileDelta
+from tests.proof.kill_calls.table import BROKEN_REPLACES, WRITTEN, FileDelta
 from tests.proof.ledger.breaks import SHOWN_BY
 from tests.unit.fakes import POISON, REFUSED
 
@@ -124,7 +124,9 @@ class World:
         share = SHARE_OF_THE_SHOWING if self.run.variant in SHOWN_BY else SHARE_OF_OTHERS
         others = SOMEBODY if self.rng.random() < SHARE_OF_SOMEBODY else LEDGER_BREAKER
         who = self.rng.choice(ACTORS) if self.rng.random() > share else others
-        if self._runs():
+        if self.run.variant in BROKEN_REPLACES and self.rng.random() < SHARE_OF_THE_SHOWING:
+            who = OPERATOR
+        elif self._runs():
             who = "job" if self.rng.random() < 0.7 else who
         elif who == "job":
             who = "dispatcher"

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterable
 from zlib import crc32
 
-from blizzard.errors import NotFound, UnreadableState
+from blizzard.errors import NotFound, StorageError, UnreadableState
 from blizzard.ledger.block_codec import encode_block
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.ledger.path_filter import PathFilter, digest_of
@@ -93,7 +93,7 @@ def runs_become_those_of_another_table(store: ObjectStore, identity: SourceIdent
             for call in loading.calls():
                 call()
             data = _of_another_table(loading.run(), identity)
-        except (NotFound, UnreadableState):
+        except (NotFound, StorageError, UnreadableState):  # torn or deleted before
             continue
         store.put(ledger_folder(identity) + ref.name, data)
 

@@ -1,0 +1,82 @@
+"""How many rows of committed files the table has today: somebody may have deleted them since."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from blizzard.audit.lives import Life
+from blizzard.audit.ranges import Ranges
+from blizzard.audit.reach import Fate
+from blizzard.audit.snapshot import Snapshot
+from blizzard.audit.source import AuditedSource
+from blizzard.audit.table_rows import LOST, RowsPlan, rows_plan
+from blizzard.errors import NotFound
+from blizzard.state.delta_log import LAST_CHECKPOINT
+from blizzard.storage import json_fields
+from blizzard.storage.parallel_calls import ParallelCalls
+from blizzard.table.active_files import active_files
+
+MAX_DATA_FILES = 100
+"""Of more, the rows are not looked at: `blizzard audit` does."""
+MAX_ACTIONS = 50_000
+"""Of a table's log; deltalake holds them in memory."""
+AT_ONCE = 8
+
+Content = tuple[str, str]
+"""The path and the etag of a file."""
+
+
+def with_rows(source: AuditedSource, snapshot: Snapshot, lives: Iterable[Life]) -> list[Life]:
+    """With `rows_found` of those that are committed with rows, and what it means if these are not all."""
+    found = [*lives]
+    wanted = {life.path for life in found if life.state == Fate.COMMITTED and life.rows}
+    if not wanted or snapshot.version is None or _actions(source) > MAX_ACTIONS:
+        return found
+    active = active_files(source.table_uri, snapshot.version, source.s3)
+    plan = rows_plan(source, Ranges(()), active)
+    numbers = [number for number, file in enumerate(plan.files) if file.may_have(wanted)]
+    if active.problem is not None or len(numbers) > MAX_DATA_FILES:
+        return found
+    counts = _counted(plan, numbers)
+    return [_with(life, counts) if life.path in wanted else life for life in found]
+
+
+def _actions(source: AuditedSource) -> int:
+    """Of the newest Delta checkpoint; 0 if there is none that says so."""
+    try:
+        return json_fields.natural(json.loads(source.state.get(LAST_CHECKPOINT))["size"])
+    except (NotFound, *json_fields.MALFORMED):
+        return 0
+
+
+def _counted(plan: RowsPlan, numbers: Sequence[int]) -> Counter[Content]:
+    parts: list[Counter[Content]] = []
+    with ParallelCalls(AT_ONCE, name="rows") as calls:
+        for number in numbers:
+            calls.submit(partial(_count, plan, number, parts))
+    return sum(parts, Counter[Content]())
+
+
+def _count(plan: RowsPlan, number: int, parts: list[Counter[Content]]) -> None:
+    counts = Counter[Content]()
+    try:
+        for run in plan.runs(number):
+            counts[run.path, run.etag] += run.rows
+    except LOST:
+        counts.clear()
+    parts.append(counts)
+
+
+def _with(life: Life, counts: Counter[Content]) -> Life:
+    count, rows = counts[life.path, life.etag_committed or ""], life.rows or 0
+    if count == rows:
+        return replace(life, rows_found=count)
+    fewer = (
+        f"{rows - count:,} of its {rows:,} rows are no longer in the table: somebody has deleted them, or restored it"
+    )
+    more = f"the table has {count:,} rows of it, and its commits brought {rows:,}: `blizzard audit` says more"
+    return replace(
+        life, rows_found=count, reason="; ".join(filter(None, (life.reason, fewer if count < rows else more)))
+    )
