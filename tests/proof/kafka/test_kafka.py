@@ -28,6 +28,8 @@ def test_a_round_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert (counts[TRUNCATED], counts[AGAIN], counts[UNANSWERED] > 0) == (1, 1, True)
 
 
+@pytest.mark.spark
+@pytest.mark.timeout(1500)
 def test_a_round_on_spark_loses_and_doubles_nothing(tmp_path: Path) -> None:
     counts = go(tmp_path, 1, spark_share=1.0).counts
     assert counts[COMPARED] > 100
