@@ -65,8 +65,7 @@ def command(
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
     with steps(visible=not as_json) as show:
         found, quiet = _all_found(chosen, asked, S3Settings.from_environment(environ), now_ts, show)
-    places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
-    nowhere = _nowhere(asked, {*quiet, *(life.path for life in found)}, places)
+    nowhere = _nowhere(asked, {*quiet, *(life.path for life in found)}, chosen)
     found += [Life("", path, State.ABSENT, "no source has it, and nothing knows it") for path in nowhere]
     if as_json:
         typer.echo(json.dumps([asdict(life) for life in found], indent=2))
@@ -129,16 +128,18 @@ def _not_empty(globs: list[str]) -> list[str]:
     return globs
 
 
-def _nowhere(asked: Asked, paths: Collection[str], places: Collection[str]) -> list[str]:
-    """The paths, not the patterns, of which there is no file, and no partition; none if only some files were asked for.
-    `places`: the sources' URIs."""
+def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeline, Source]]) -> list[str]:
+    """The paths, not the patterns, of which there is no file, and no partition; none if only some files were
+    asked for."""
     if asked.states or asked.since_ts is not None:
         return []
+    places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
     plain = [glob for glob in asked.globs if not {*glob} & {*"*?[{"} and f"{glob.rstrip('/')}/" not in places]
     return [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
 
 
 def _is_meant(path: str, glob: str, places: Collection[str]) -> bool:
+    """`places`: the sources' URIs."""
     if not glob.endswith("/"):
         return glob == path or glob.endswith(f"/{path}")
     return path.startswith(glob) or any(f"{place}{path}".startswith(glob) for place in places)
