@@ -3,9 +3,12 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Message as KafkaMessage
 
-from blizzard.kafka import range_consumer
+from blizzard.config.kafka_options import KafkaOptions
+from blizzard.kafka import first_messages, range_consumer
+from blizzard.kafka.lag import first_times
 from blizzard.kafka.range_consumer import RangeConsumer
 from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
@@ -51,3 +54,30 @@ def test_a_range_ends_before_messages_that_the_client_has_fetched(kafka: KafkaCl
         for (_, number), messages in RangeConsumer(ranges, settings, "read_committed", MEMORY).messages():
             found[number] += [message.offset() for message in messages]
         assert found == {0: [*range(start, end)], 1: [*range(20)]}
+
+
+def test_a_group_that_may_not_be_used_disturbs_nobody(
+    kafka: KafkaCluster, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client may say so beside the messages, when it has looked for the group's coordinator."""
+    said = KafkaMessage(error=KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    once = [said]
+
+    class Refused(Consumer):
+        def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
+            return [once.pop()] if once else super().consume(num_messages, timeout)
+
+        def poll(self, timeout: float = -1) -> Any:
+            return once.pop() if once else super().poll(timeout)
+
+    for module in (range_consumer, first_messages):
+        monkeypatch.setattr(module, "Consumer", Refused)
+    topic, servers = new_topic(), kafka.bootstrap_servers
+    produce(kafka.client_settings(), topic, [Message(b"a", timestamp_ms=5_000), b"b"])
+    read = RangeConsumer({(topic, 0): (0, 2)}, kafka.client_settings(), "read_committed", MEMORY).messages()
+    assert [message.value() for _, some in read for message in some] == [b"a", b"b"]
+    assert not once
+    once.append(said)
+    options = KafkaOptions.model_validate({"bootstrap_servers": servers, "topics": [topic]})
+    assert first_times(options, {(topic, 0): 0}) == {(topic, 0): 5.0}
+    assert not once

@@ -303,6 +303,17 @@ def test_a_log_that_is_truncated_between_a_plan_and_its_reading_is_noticed_by_th
         source.plan(checkpoint)
 
 
+def test_a_partition_that_ends_before_what_was_read_is_waited_for() -> None:
+    brokers = FakeBrokers({0: (0, 100)}, without_epochs=True)
+    source, checkpoint = source_of(brokers), begun(brokers)
+    checkpoint = source.settle(source.plan(checkpoint), READ)
+    brokers.offsets[0] = 0, 40
+    with pytest.raises(RetryableError, match="t/0 ends with offset 39, and the table has its messages up to 99"):
+        source.plan(checkpoint)
+    brokers.produce(0, 60)
+    assert source.plan(checkpoint).empty
+
+
 def test_logs_that_no_longer_have_what_was_read_are_named_with_what_is_known() -> None:
     brokers = FakeBrokers(dict.fromkeys(range(5), (0, 100)))
     source, checkpoint = source_of(brokers), begun(brokers)
