@@ -15,8 +15,8 @@ ROUNDS = 3
 TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset({ONE_TOO_LATE, READ_UNCOMMITTED, LATE_LETTERS})}
 
 
-def go(folder: Path, rounds: int, variant: str = "", spark_share: float = 0.0) -> Run:
-    run = Run(11, Budget(time.monotonic, rounds=rounds), folder, variant, spark_share=spark_share)
+def go(folder: Path, rounds: int, variant: str = "") -> Run:
+    run = Run(11, Budget(time.monotonic, rounds=rounds), folder, variant, spark_share=0.0)
     CAMPAIGN.run(run)
     return run
 
@@ -26,15 +26,6 @@ def test_a_round_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert counts[COMPARED] > 100
     assert (counts[ENGINES["local"]] > 10, counts[ENGINES["spark"]]) == (True, 0)
     assert (counts[TRUNCATED], counts[AGAIN], counts[UNANSWERED] > 0) == (1, 1, True)
-
-
-@pytest.mark.spark
-@pytest.mark.timeout(1500)
-def test_a_round_on_spark_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    counts = go(tmp_path, 1, spark_share=1.0).counts
-    assert counts[COMPARED] > 100
-    assert (counts[ENGINES["local"]], counts[ENGINES["spark"]] > 5) == (0, True)
-    assert (counts[TRUNCATED], counts[AGAIN]) == (1, 1)
 
 
 def test_a_job_that_reads_on_in_a_truncated_log_is_found(tmp_path: Path) -> None:
