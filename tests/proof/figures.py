@@ -36,11 +36,13 @@ CODE = (
 """The code that a campaign runs, and its own code, as git's pathspecs."""
 
 WAYS = ("why", "steps")
+ON_DELTA = ("kill", "soak", "kafka", "rebuild")
+"""Campaigns that kill jobs and operators of either engine that write real tables."""
 FIGURES: Mapping[str, Counted] = {
-    "processes killed": {"kill": ("kills",), "kill-calls": ("kills",), "soak": ("kills",)},
-    "of them jobs of Spark on Delta tables": {"kill": ("kills",), "soak": ("kills",)},
-    "races": {"race": ("races",), "race-calls": ("races",)},
-    "of them of Spark on Delta tables": {"race": ("races",)},
+    "processes killed": {name: ("kills",) for name in (*ON_DELTA, "kill-calls")},
+    "of them on Delta tables": {name: ("kills",) for name in ON_DELTA},
+    "races": {"race": ("races",), "race-calls": ("races",), "rebuild": ("races",)},
+    "of them over Delta tables": {"race": ("races",), "rebuild": ("races",)},
     "times that one lost a race": {"race": ("races lost",), "race-calls": ("races lost",)},
     "faults of storage": {"bad-storage": ("faults",), "soak": ("faults",)},
     "seconds of outage": {"bad-storage": ("seconds of outage",), "soak": ("seconds of outage",)},
@@ -80,7 +82,7 @@ LEAST_OF_ONE: Mapping[str, Mapping[str, int]] = {"kill": {MOST_KILLS: 200}, "kil
 """By campaign, the counts that one of its reports must reach."""
 OVER_ONE_TABLE: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "processes killed": ("most of them over one table", ("kill", "kill-calls")),
-    "of them jobs of Spark on Delta tables": ("most of these over one table", ("kill",)),
+    "of them on Delta tables": ("most of these over one table", ("kill",)),
 }
 """By figure, the name of its largest part, and the campaigns that count it."""
 SOAK_SECS = 3600.0

@@ -192,15 +192,17 @@ def test_the_versions_of_the_reports_are_named_once() -> None:
 def test_the_most_kills_over_one_table_are_a_maximum_and_not_a_sum() -> None:
     text = as_markdown([_report("kill", kills=9, **{MOST_KILLS: many}) for many in (3, 6, 4)])
     assert "| processes killed | 27 |\n| most of them over one table | 6 |\n" in text
-    spark = "| of them jobs of Spark on Delta tables | 27 |\n| most of these over one table | 6 |\n| races | 0 |\n"
+    spark = "| of them on Delta tables | 27 |\n| most of these over one table | 6 |\n| races | 0 |\n"
     assert spark in text
     assert "over one table" not in as_markdown([_report("kill", kills=9)])
 
 
-def test_kills_without_spark_do_not_count_as_kills_of_spark() -> None:
+def test_kills_without_a_real_table_do_not_count_as_those_on_tables() -> None:
     text = as_markdown([_report("kill", kills=3), _report("kill-calls", kills=40, **{MOST_KILLS: 8})])
-    assert "| processes killed | 43 |\n| most of them over one table | 8 |\n| of them jobs of Spark" in text
-    assert "on Delta tables | 3 |\n| races" in text
+    assert (
+        "| processes killed | 43 |\n| most of them over one table | 8 |\n| of them on Delta tables | 3 |\n| races"
+        in text
+    )
 
 
 def test_a_failed_run_does_not_count_in_any_figure() -> None:
