@@ -39,8 +39,8 @@ WAYS = ("why", "steps")
 ON_DELTA = ("kill", "soak", "kafka", "rebuild")
 """Campaigns that kill jobs and operators of either engine that write real tables."""
 FIGURES: Mapping[str, Counted] = {
-    "processes killed": {name: ("kills",) for name in (*ON_DELTA, "kill-calls")},
-    "of them on Delta tables": {name: ("kills",) for name in ON_DELTA},
+    "processes killed": dict.fromkeys((*ON_DELTA, "kill-calls"), ("kills",)),
+    "of them on Delta tables": dict.fromkeys(ON_DELTA, ("kills",)),
     "races": {"race": ("races",), "race-calls": ("races",), "rebuild": ("races",)},
     "of them over Delta tables": {"race": ("races",), "rebuild": ("races",)},
     "times that one lost a race": {"race": ("races lost",), "race-calls": ("races lost",)},
