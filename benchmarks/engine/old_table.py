@@ -14,6 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
+from blizzard.log import silent
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.local.transaction import FirstCommit
@@ -85,7 +86,7 @@ def _values(number: int, sequence: int, row: int) -> dict[str, Any]:
 def commit(table: Path, count: int) -> Commits:
     """As the loop does: it looks for the newest version, reads its Txn, and commits one data file."""
     source = TableSource(str(table), SOURCE_ID, APP_ID, SCHEMA, {}, ())
-    local = LocalTable(source, LocalStore(table), dict, clock=time.time)
+    local = LocalTable(source, LocalStore(table), dict, clock=time.time, log=silent)
     secs: list[float] = []
     try:
         for _ in range(count + 1):

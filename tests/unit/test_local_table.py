@@ -30,7 +30,7 @@ def source_of(folder: Path) -> TableSource:
 
 def table_of(folder: Path) -> DeltaSourceTable:
     source, store = source_of(folder), LocalStore(folder, may_be_missing=True)
-    return DeltaSourceTable(LocalTable(source, store, dict, clock=time.time), source, store=store)
+    return DeltaSourceTable(LocalTable(source, store, dict, clock=time.time, log=silent), source, store=store)
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ class LocalEngine:
 
     def table(self, source: TableSource) -> LocalTable:
         store = open_store(source.table_uri, self._s3, may_be_missing=True, log=self._log)
-        return LocalTable(source, store, self._storage_options, clock=self._clock)
+        return LocalTable(source, store, self._storage_options, clock=self._clock, log=self._log)
 
     def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
         try:

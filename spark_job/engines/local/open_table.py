@@ -55,11 +55,22 @@ class OpenTable:
             _check(table)
         return table
 
-    def committed(self, before: int) -> None:
-        """The table in memory has just made a commit, above version `before`."""
-        if self._table is not None:
-            sync_files(self._store, map(commit_key, range(before + 1, self._table.version() + 1)))
-            self._etag = self._listed(self._table.version())[1]
+    def committed(self, table: DeltaTable, before: int) -> bool:
+        """This table has just made a commit, above version `before`. Returns whether the next one may come from here,
+        too: after commits of others that came with it only Spark may write to the table."""
+        sync_files(self._store, map(commit_key, range(before + 1, table.version() + 1)))
+        if table is self._table:
+            self._etag = self._listed(table.version())[1]
+        try:
+            _check(table)
+        except NeedsSpark:
+            self.forget()
+            return False
+        return True
+
+    def forget(self) -> None:
+        """Who asks for the table next gets it as it is then."""
+        self._table = None
 
     def checkpointed(self) -> None:
         """The table in memory has just written a checkpoint of its version."""
@@ -101,7 +112,7 @@ class OpenTable:
         """Asks the table's last checkpoint, since opening a table takes the memory already."""
         try:
             pointer = json.loads(self._store.get(LAST_CHECKPOINT))
-            files = pointer.get("numOfAddFiles") or pointer["size"]
+            files = pointer["size"] if (files := pointer.get("numOfAddFiles")) is None else files
         except (NotFound, BucketMissing, *json_fields.MALFORMED):
             return
         if isinstance(files, int) and files > MAX_FILES:

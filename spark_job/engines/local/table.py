@@ -9,6 +9,7 @@ from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
+from blizzard.log import Log
 from blizzard.state.delta_protocol import WITH_FEATURES
 from blizzard.state.run_ref import SequenceRange
 from blizzard.state.txns import txns_of
@@ -39,11 +40,13 @@ class LocalTable:
         storage_options: Callable[[], Mapping[str, str]],
         *,
         clock: Callable[[], float],
+        log: Log,
     ) -> None:
         self._source = source
         self._uri = source.table_uri
         self._store = store
         self._clock = clock
+        self._log = log
         self._opened = OpenTable(source.table_uri, store, storage_options)
 
     def translating(self, action: str) -> AbstractContextManager[None]:
@@ -63,7 +66,7 @@ class LocalTable:
         table = self._opened.newest() if newest else self._opened.last_seen()
         if table is None:
             return FirstCommit(self._store, self._uri, self._clock)
-        return AppendTransaction(self._opened, table, self._store, self._clock)
+        return AppendTransaction(self._opened, table, self._store, self._clock, self._log)
 
     def check_changes(
         self, added: Sequence[StructField], widened: Sequence[Widening], constraints: Mapping[str, str]
@@ -89,14 +92,14 @@ class LocalTable:
             fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
             before = table.version()
             table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)
-            self._opened.committed(before)
+            self._opened.committed(table, before)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         table = self._opened.newest()
         if table is not None:
             before = table.version()
             table.alter.set_table_properties(dict(properties), post_commithook_properties=NO_HOOKS)
-            self._opened.committed(before)
+            self._opened.committed(table, before)
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         """deltalake neither changes types nor commits to tables whose types have changed."""

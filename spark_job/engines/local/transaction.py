@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -14,7 +13,8 @@ from deltalake.exceptions import DeltaProtocolError
 from deltalake.transaction import AddAction
 from pyspark.sql.types import StructType
 
-from blizzard.errors import AlreadyExists, LostRace
+from blizzard.errors import AlreadyExists, BlizzardError, CommitOutcomeUnknown, LostRace, RetryableError
+from blizzard.log import Log, first_line
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, refused, translate_commit_error
@@ -50,11 +50,14 @@ NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_log
 class AppendTransaction:
     """A commit to a table that exists. `store` is the table's folder; `clock` gives Unix seconds."""
 
-    def __init__(self, opened: OpenTable, table: DeltaTable, store: ObjectStore, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, opened: OpenTable, table: DeltaTable, store: ObjectStore, clock: Callable[[], float], log: Log
+    ) -> None:
         self._opened = opened
         self._table = table
         self._store = store
         self._clock = clock
+        self._log = log
         self._schema: StructType | None = None
         self._txns: dict[str, int] = {}
         self._properties: Mapping[str, str] = {}
@@ -110,9 +113,11 @@ class AppendTransaction:
         except DeltaProtocolError as error:
             raise refused(error) from error
         except DELTALAKE_ERRORS as error:
-            raise translate_commit_error(error) from error
-        self._opened.committed(before)
-        self._write_checkpoint(before)
+            found = translate_commit_error(error)
+            if isinstance(found, CommitOutcomeUnknown):  # perhaps for something in the table that is not understood
+                self._opened.forget()
+            raise found from error
+        self._follow_up(before)
         return self.version
 
     def _commit_schema(self, app_id: str, sequence: int, user_metadata: str) -> int:
@@ -123,11 +128,27 @@ class AppendTransaction:
             self._store.create(commit_key(before + 1), encoded(actions))
         except AlreadyExists as error:
             raise LostRace(f"another commit has made version {before + 1} of the table meanwhile") from error
-        with suppress(*DELTALAKE_ERRORS):  # the commit stands
+        except (RetryableError, OSError) as error:
+            raise CommitOutcomeUnknown(first_line(str(error))) from error
+        try:
             self._table.update_incremental()
-            self._opened.committed(before)
-            self._write_checkpoint(before)
+        except DELTALAKE_ERRORS:  # the commit stands
+            self._opened.forget()
+            return before + 1
+        self._follow_up(before)
         return before + 1
+
+    def _follow_up(self, before: int) -> None:
+        """After a commit that stands. Raises CommitOutcomeUnknown if it may not be on the disk yet."""
+        try:
+            goes_on = self._opened.committed(self._table, before)
+        except (BlizzardError, OSError) as error:
+            self._opened.forget()
+            raise CommitOutcomeUnknown(
+                f"the commit was made, and then an error came: {type(error).__name__}: {first_line(str(error))}"
+            ) from error
+        if goes_on:
+            self._write_checkpoint(before)
 
     def _write_checkpoint(self, before: int) -> None:
         """Where the table wants one, as Spark does after its commits. Other commits may have come between `before` and
@@ -135,11 +156,14 @@ class AppendTransaction:
         description = self.description()
         if self.version // description.checkpoint_interval == before // description.checkpoint_interval:
             return
-        with suppress(*DELTALAKE_ERRORS):  # the commit stands, and the next checkpoint has all of it
+        try:
             self._table.create_checkpoint()
             self._opened.checkpointed()
             if description.properties.get(CLEAN_UP, "true").lower() == "true":
                 self._table.cleanup_metadata()
+        except DELTALAKE_ERRORS as error:  # the commit stands, and the next checkpoint has all of it
+            what = f"{type(error).__name__}: {first_line(str(error))}"
+            self._log("delta_checkpoint_failed", table=self._store.uri, version=self.version, error=what)
 
 
 class FirstCommit:
@@ -202,6 +226,8 @@ class FirstCommit:
             self._store.create(commit_key(0), encoded(actions))
         except AlreadyExists as error:
             raise LostRace(f"another commit has made table {self._uri} meanwhile") from error
+        except (RetryableError, OSError) as error:
+            raise CommitOutcomeUnknown(first_line(str(error))) from error
         return 0
 
     def _commit_info(self, user_metadata: str, now_ms: int) -> Mapping[str, Any]:

@@ -145,8 +145,7 @@ def _settle_before() -> None:
 
     def record(source: RepairSource, plan: Any, batch: Any) -> Any:
         found = whole(source, plan, batch)
-        if source._waiting is not None:
-            source._settler._settle(source._waiting[1].results, time.time(), (None, None))
+        source._settler._settle(source._settler._expected[0], time.time(), (None, None))
         return found
 
     RepairSource.record = record  # type: ignore[method-assign]

@@ -1,0 +1,126 @@
+"""What comes with a commit of the local engine, or right after it: commits of others, errors of the disk."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from blizzard.errors import CommitOutcomeUnknown, StorageUnavailable
+from blizzard.state.delta_log import LAST_CHECKPOINT
+from blizzard.storage.local import LocalStore
+from spark_job.engines.local import open_table
+from spark_job.engines.local.table import LocalTable
+from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.table.table_source import TableSource
+
+Logged = list[tuple[str, dict[str, Any]]]
+SPARK_ALONE = {"delta.logRetentionDuration": "60 days"}
+"""deltalake would take its default for it."""
+
+
+def table_of(folder: Path, logged: Logged | None = None) -> DeltaSourceTable:
+    def log(event: str, /, **fields: Any) -> None:
+        if logged is not None:
+            logged.append((event, fields))
+
+    source = TableSource(str(folder), "p:a", "blizzard:p:a", "id STRING", {}, ())
+    store = LocalStore(folder, may_be_missing=True)
+    return DeltaSourceTable(LocalTable(source, store, dict, clock=time.time, log=log), source, store=store)
+
+
+@pytest.fixture
+def between(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
+    """Lets something happen once, after a commit has landed and before the table in memory knows of it."""
+
+    def lets(happen: Callable[[], None]) -> None:
+        whole, left = DeltaTable.create_write_transaction, [happen]
+
+        def committing(table: DeltaTable, *args: Any, **named: Any) -> None:
+            whole(table, *args, **named)
+            if left:
+                left.pop()()
+
+        monkeypatch.setattr(DeltaTable, "create_write_transaction", committing)
+
+    return lets
+
+
+def test_a_commit_of_others_that_came_with_ours_sends_the_next_one_to_spark(
+    tmp_path: Path, between: Callable[[Callable[[], None]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing is cleaned up with a retention that deltalake does not understand."""
+    table = table_of(tmp_path)
+    for sequence in range(10):
+        table.append(None, sequence=sequence, user_metadata="")
+    between(lambda: DeltaTable(str(tmp_path)).alter.set_table_properties(SPARK_ALONE, raise_if_not_exists=False))
+    monkeypatch.setattr(DeltaTable, "cleanup_metadata", lambda table: pytest.fail("cleaned up"))
+    table.append(None, sequence=10, user_metadata="")
+    assert DeltaTable(str(tmp_path)).transaction_version("blizzard:p:a") == 10
+    with pytest.raises(NeedsSpark):
+        table.append(None, sequence=11, user_metadata="")
+    assert not (tmp_path / LAST_CHECKPOINT).exists()
+
+
+def test_an_error_of_the_disk_after_a_commit_that_stands_is_an_unknown_outcome(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_table, "sync_files", full)
+        with pytest.raises(CommitOutcomeUnknown, match="the commit was made, and then"):
+            table.append(None, sequence=1, user_metadata="")
+    assert table.txn_version("blizzard:p:a") == 1
+    table.append(None, sequence=2, user_metadata="")
+    assert DeltaTable(str(tmp_path)).version() == 2
+
+
+def test_storage_that_gives_no_answer_to_the_first_commit_leaves_it_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = LocalStore.create
+
+    def create(store: LocalStore, key: str, data: bytes) -> Any:
+        whole(store, key, data)
+        raise StorageUnavailable("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "create", create)
+        with pytest.raises(CommitOutcomeUnknown, match="no answer"):
+            table_of(tmp_path).append(None, sequence=0, user_metadata="")
+    assert table_of(tmp_path).txn_version("blizzard:p:a") == 0
+
+
+def test_a_checkpoint_that_fails_is_told_and_the_commit_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    logged = Logged()
+    table = table_of(tmp_path, logged)
+
+    def fails(table: DeltaTable) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(DeltaTable, "create_checkpoint", fails)
+    for sequence in range(11):
+        table.append(None, sequence=sequence, user_metadata="")
+    assert DeltaTable(str(tmp_path)).version() == 10
+    what = {"table": LocalStore(tmp_path).uri, "version": 10, "error": "OSError: no room"}
+    assert logged == [("delta_checkpoint_failed", what)]
+
+
+def test_a_table_without_files_is_not_large_because_of_what_else_its_checkpoint_has(tmp_path: Path) -> None:
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+    pointer = tmp_path / LAST_CHECKPOINT
+    pointer.write_text('{"version": 0, "size": 90000, "numOfAddFiles": 0}')
+    opened = open_table.OpenTable(str(tmp_path), LocalStore(tmp_path), dict)
+    opened._check_size()
+    pointer.write_text('{"version": 0, "size": 90000}')
+    with pytest.raises(NeedsSpark, match="about 90,000 files"):
+        opened._check_size()
