@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.version import Version, changed_since
-from tests.proof.campaign import untried
+from tests.proof.bad_input.job import REAL_JOB
+from tests.proof.campaign import FILES, SPARK_SHARE, untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.formats.campaign import damaged_files
 from tests.proof.formats.check import FILES as DAMAGED
 from tests.proof.formats.check import REFUSED, ROWS
 from tests.proof.formats.corpus import KINDS
+from tests.proof.job_engines import BY, JOBS_OF
+from tests.proof.kafka.campaign import ENGINES as KAFKA_JOBS
 from tests.proof.kill.kill_counts import MOST_KILLS
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
+from tests.proof.takeover.campaign import TABLES_OF
 
 BEGIN, END = "<!-- figures of the proof -->\n", "<!-- end -->\n"
 
@@ -75,6 +79,10 @@ LEAST: Mapping[str, Mapping[str, int]] = {
     "bad-storage": {"seconds of outage": 120},
     "formats": {damaged_files(kind): 100_000 for kind in KINDS},
     "engines": {"files that both engines have read": 100_000},
+    "kafka": dict.fromkeys(KAFKA_JOBS.values(), 1),
+    "log-life": dict.fromkeys(JOBS_OF.values(), 1),
+    "takeover": dict.fromkeys(TABLES_OF.values(), 1),
+    "bad-input": {f"{REAL_JOB} with {engine}": 1 for engine in BY.values()},
 }
 """By campaign, the counts that its reports together must reach."""
 
@@ -281,10 +289,14 @@ def _words(report: Mapping[str, Any]) -> str:
     """The command that was run: a report has either the unbroken program or variants, and a report of a single variant
     was asked for by its name."""
     names = list(dict.fromkeys(outcome["campaign"] for outcome in report["campaigns"]))
-    words = [] if names == known() else names
+    words = [] if names == known() else [*names]
     broken = sorted({outcome["variant"] for outcome in report["campaigns"]} - {""})
     if broken:
         words = [*words, *(["--variant", *broken] if len(broken) == 1 else ["--variants"])]
+    options = {"--files": ("files", FILES), "--spark-share": ("spark_share", SPARK_SHARE)}
+    for option, (name, usual) in options.items():
+        if (given := report["campaigns"][0].get(name, usual)) != usual:
+            words += [option, f"{given:g}"]
     return shlex.join([*words, "--minutes", f"{report['where']['minutes']:g}", "--seed", f"{report['where']['seed']}"])
 
 

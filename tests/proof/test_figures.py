@@ -144,6 +144,20 @@ def test_a_campaign_without_a_report_is_a_gap(number: int) -> None:
     assert lacking([*some, *_found()])[0] == f"{known()[number]}: no report in which it passed"
 
 
+BY_ENGINE = ("kafka", "log-life", "takeover", "bad-input")
+"""Campaigns of which both engines must be seen."""
+
+
+def test_a_command_has_the_options_that_were_not_the_usual_ones() -> None:
+    short = _report("formats")
+    short["campaigns"][0] |= {"files": 3_000, "spark_share": 1.0}
+    usual = _report("kill")
+    usual["campaigns"][0] |= {"files": FILES, "spark_share": SPARK_SHARE}
+    text = as_markdown([short, usual])
+    assert "PROVE='formats --files 3000 --spark-share 1 --minutes 60 --seed 7'" in text
+    assert "PROVE='kill --minutes 60 --seed 7'" in text
+
+
 def test_a_short_soak_few_kills_and_short_outages_are_gaps() -> None:
     little = [_report(name, secs=SOAK_SECS - 1, **{MOST_KILLS: 199}, **_wanted(name)) for name in known()]
     assert lacking([*little, *little, *_found()]) == [
@@ -151,6 +165,7 @@ def test_a_short_soak_few_kills_and_short_outages_are_gaps() -> None:
         "bad-storage: expected at least 120 seconds of outage, found 0",
         *(f"formats: expected at least 100,000 {what}, found 0" for what in LEAST["formats"]),
         "engines: expected at least 100,000 files that both engines have read, found 0",
+        *(f"{name}: expected at least 1 {what}, found 0" for name in BY_ENGINE for what in LEAST[name]),
         "kill: most kills over one table: expected at least 200 in one report, found 199",
         "kill-calls: most kills over one table: expected at least 200 in one report, found 199",
         "soak: expected a run of at least 3,600 s, found 3,599 s",
