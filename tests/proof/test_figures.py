@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.proof import figures
-from tests.proof.campaign import untried
+from tests.proof.campaign import FILES, SPARK_SHARE, untried
 from tests.proof.campaigns import MODULES, known, load
 from tests.proof.figures import (
     BEGIN,
