@@ -105,6 +105,8 @@ class Audits:
         report = made.world.audit(later_secs=HOUR_SECS)
         if not fault.finds(report, path):
             raise Failed(f"{fault.name} was not found under its name: {report!s:.2000}", seed)
+        if report.verdict is not fault.verdict:
+            raise Failed(f"{fault.name} has the verdict {report.verdict}, not {fault.verdict}: {report!s:.2000}", seed)
         if fault.plant is lose_receipt and (before.committed, before.pending) != (report.committed, report.pending):
             raise Failed(f"{fault.name} changes the sums: {report!s:.2000}", seed)
         alarms = {each for each, _ in wrong(made.world.examine(later_secs=HOUR_SECS))} - {LETTERS}

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import write_deltalake
 
-from blizzard.audit.report import AuditReport
+from blizzard.audit.report import AuditReport, Verdict
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
@@ -22,7 +22,7 @@ from tests.unit.operator_world import IDENTITY, kinds, paths
 DELETED = "a row deleted by hand"
 FORGED = "a deleted row and a forged one"
 NOBODYS, OTHERS = "rows of nobody", "rows of an unknown source"
-LOST_DATA = "a lost data file"
+LOST_DATA, ANEW, UNREADABLE = "a lost data file", "a table written anew", "segment_unreadable"
 DOUBLED = "a file doubled by a foreign writer"
 LOST_LETTERS = "lost letters"
 CONTENTS = "rows of two contents"
@@ -34,12 +34,13 @@ RECEIPTS, MANIFEST = "state.receipts", "state.manifest"
 @dataclass(frozen=True, slots=True)
 class Planted:
     """`plant` returns the file that it is about, or None if it cannot be planted in this world. `finds`: whether an
-    audit shows it under its right name. `check`: the doctor's that shows it, too; None: it is no matter of the
-    doctor."""
+    audit shows it under its right name; it has to have this `verdict`. `check`: the doctor's that shows it, too; None:
+    it is no matter of the doctor."""
 
     name: str
     plant: Callable[[DoctorWorld, list[str]], str | None]
     finds: Callable[[AuditReport, str], bool]
+    verdict: Verdict
     check: str | None = None
 
 
@@ -203,21 +204,22 @@ def _add_other_content(world: DoctorWorld, files: list[str]) -> str | None:
     return _append(world, files[0], etag="of before") if files else None
 
 
+BAD, NOTES = Verdict.BAD, Verdict.NOTES
 FAULTS = (
-    Planted(DELETED, _delete_row, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
-    Planted(FORGED, _forge_row, lambda report, path: paths(report, "rows_added") == [path], WRITERS),
-    Planted("a table written anew", _write_anew, lambda report, path: paths(report, "rows_deleted") == [path], WRITERS),
-    Planted(NOBODYS, _append_of_nobody, lambda report, _: kinds(report) == ["rows_of_nobody"], WRITERS),
-    Planted(OTHERS, _append_of_others, lambda report, _: kinds(report) == ["rows_of_unknown_sources"], WRITERS),
-    Planted(LOST_DATA, _delete_data_file, lambda report, _: "data_files_lost" in kinds(report), DATA_FILES),
-    Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path], WRITERS),
-    Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path]),
-    Planted("a lost receipt", lose_receipt, lambda report, path: kinds(report) == ["ledger_incomplete"], RECEIPTS),
-    Planted("a wiped manifest", _wipe_manifest, lambda report, path: kinds(report) == ["manifest_wiped"]),
-    Planted("a forged segment", _forge_segment, lambda report, path: kinds(report) == ["segment_unreadable"], MANIFEST),
-    Planted("a restored table", _restore, lambda report, _: {*kinds(report)} >= {"table_restored"}, WRITERS),
-    Planted(LOST_LETTERS, _lose_letters, lambda report, path: paths(report, "letters_lost") == [path]),
-    Planted("doubled letters", _double_letters, lambda report, path: paths(report, "letters_doubled") == [path]),
-    Planted(CONTENTS, _add_other_content, lambda report, path: paths(report, "other_content") == [path], WRITERS),
-    Planted("a lost event", _lose_event, lambda report, path: paths(report, "missing") == [path]),
+    Planted(DELETED, _delete_row, lambda report, path: paths(report, "rows_deleted") == [path], NOTES, WRITERS),
+    Planted(FORGED, _forge_row, lambda report, path: paths(report, "rows_added") == [path], BAD, WRITERS),
+    Planted(ANEW, _write_anew, lambda report, path: paths(report, "rows_deleted") == [path], BAD, WRITERS),
+    Planted(NOBODYS, _append_of_nobody, lambda report, _: kinds(report) == ["rows_of_nobody"], NOTES, WRITERS),
+    Planted(OTHERS, _append_of_others, lambda report, _: kinds(report) == ["rows_of_unknown_sources"], BAD, WRITERS),
+    Planted(LOST_DATA, _delete_data_file, lambda report, _: "data_files_lost" in kinds(report), BAD, DATA_FILES),
+    Planted(DOUBLED, _double_rows, lambda report, path: paths(report, "doubled") == [path], BAD, WRITERS),
+    Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path], BAD),
+    Planted("a lost receipt", lose_receipt, lambda report, _: kinds(report) == ["ledger_incomplete"], NOTES, RECEIPTS),
+    Planted("a wiped manifest", _wipe_manifest, lambda report, _: kinds(report) == ["manifest_wiped"], NOTES),
+    Planted("a forged segment", _forge_segment, lambda report, _: kinds(report) == [UNREADABLE], NOTES, MANIFEST),
+    Planted("a restored table", _restore, lambda report, _: {*kinds(report)} >= {"table_restored"}, BAD, WRITERS),
+    Planted(LOST_LETTERS, _lose_letters, lambda report, path: paths(report, "letters_lost") == [path], BAD),
+    Planted("doubled letters", _double_letters, lambda report, path: paths(report, "letters_doubled") == [path], NOTES),
+    Planted(CONTENTS, _add_other_content, lambda report, path: paths(report, "other_content") == [path], BAD, WRITERS),
+    Planted("a lost event", _lose_event, lambda report, path: paths(report, "missing") == [path], BAD),
 )
