@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 import spark_job.wiring
+from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.local import LocalStore
 from spark_job.rebuild import process
 from tests.unit.fakes import Calls, Crash, WatchedStore, crash
 from tests.unit.rebuild_lake import CONFIG, RebuildLake
@@ -157,6 +160,23 @@ def test_files_that_come_while_somebody_is_asked_are_in_the_new_table(
     assert lake.rebuild_table(agreed=agreed) == 0
     lake.check("new")
     lake.check("lake", gone=frozenset({"second.ndjson"}))
+
+
+def test_a_file_that_an_event_announces_meanwhile_is_in_the_new_table_wherever_it_sorts(
+    lake: RebuildLake, told: list[dict[str, Any]]
+) -> None:
+    def agreed() -> bool:
+        lake.land("0.ndjson")
+        found = LocalStore(lake.folder / "incoming").head("0.ndjson")
+        assert found is not None
+        manifest = Manifest(LocalStore(lake.folder / "lake"), "_blizzard/orders_shop", "orders:shop")
+        manifest.append([Entry(found.key, found.size, found.etag, found.modified_ts)], writer_id="w", now_ts=1.0)
+        assert lake.run() == 0
+        return True
+
+    assert lake.rebuild_table(agreed=agreed) == 0
+    lake.check("lake")
+    lake.check("new")
 
 
 def test_a_job_that_reads_a_batch_while_the_table_is_moved_commits_nothing(
