@@ -231,17 +231,18 @@ def _compare_rows(by_spark: EngineLake, by_auto: EngineLake, step: str) -> int:
 
 
 def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
-    replaced = lake.settings["on_overwrite"] == "replace" and any(
-        "remove" in action for version in lake.versions() for action in lake.actions(version)
-    )
     return _Found(
         letters=sorted(_text(letter) for letter in lake.letters()),
         receipts=sorted(map(_text, _receipts(lake))),
         state=[_text(json.loads(lake.copy.read_text()), OF_THE_STATE)],
-        # Rows that are written once more are written by the engine's own writer.
-        commits=[] if replaced else sorted(_commits(lake, with_sizes=exactly)),
-        data=sorted(_digests(lake)) if exactly and not replaced else [],
+        commits=sorted(_commits(lake, with_sizes=exactly)),
+        data=sorted(_digests(lake)) if exactly else [],
     )
+
+
+def _replaces(lake: EngineLake, version: int) -> bool:
+    """Rows that stay in a data file others of which are replaced are written once more by the engine's own writer."""
+    return lake.settings["on_overwrite"] == "replace" and any("remove" in action for action in lake.actions(version))
 
 
 def _receipts(lake: EngineLake) -> Iterator[Any]:
@@ -251,11 +252,12 @@ def _receipts(lake: EngineLake) -> Iterator[Any]:
 
 
 def _commits(lake: EngineLake, *, with_sizes: bool) -> Iterator[str]:
-    """Of each version what it adds, and for which Txn."""
+    """Of each version what it adds, unless it replaces, and for which Txn."""
     for version in lake.versions():
+        replaces = _replaces(lake, version)
         for action in lake.actions(version):
             match action:
-                case {"add": added}:
+                case {"add": added} if not replaces:
                     size = added["size"] if with_sizes else None
                     yield _text([version, added["partitionValues"], size, json.loads(added["stats"] or "0")])
                 case {"txn": txn}:
@@ -270,8 +272,9 @@ def _commits(lake: EngineLake, *, with_sizes: bool) -> Iterator[str]:
 
 def _digests(lake: EngineLake) -> Iterator[str]:
     for version in lake.versions():
+        replaces = _replaces(lake, version)
         for action in lake.actions(version):
-            if "add" in action:
+            if "add" in action and not replaces:
                 yield hashlib.sha256((lake.table / unquote(action["add"]["path"])).read_bytes()).hexdigest()
 
 
