@@ -149,6 +149,29 @@ def test_a_path_that_is_nowhere(world: OperatorWorld, capsys: pytest.CaptureFixt
     assert files(world, capsys, "nowhere/*") == {}
 
 
+def test_what_is_named_is_answered_whatever_the_limit(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    named = [GOOD, TORN, "c/waits.ndjson.gz"]
+    assert [*files(world, capsys, "--limit", "1", *named)] == named
+    assert [*files(world, capsys, "--limit", "1", "**", f"{world.source.files.uri}{TORN}")] == [GOOD, TORN]
+    assert [*files(world, capsys, "--limit", "1", "a/", "c/")] == [GOOD]
+    found = files(world, capsys, "--limit", "1", "a/", "nowhere/", "zz", code=1)
+    assert [(path, life["state"]) for path, life in found.items()] == [
+        (GOOD, "committed"),
+        ("nowhere/", "absent"),
+        ("zz", "absent"),
+    ]
+
+
+def test_files_that_are_only_announced_are_among_the_others(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    announce(world, "a/gone.ndjson.gz", "x")
+    (world.folder / "incoming" / "a/gone.ndjson.gz").unlink()
+    found = files(world, capsys)
+    assert [*found] == [GOOD, DIRTY, "a/gone.ndjson.gz", TORN, "b/by event.ndjson.gz", "c/waits.ndjson.gz"]
+    assert found["a/gone.ndjson.gz"]["reason"].startswith("it is announced, and the source does not have it")
+
+
 def test_the_source_itself_and_its_folders(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     every, uri = files(world, capsys), world.source.files.uri
     assert len(every) == 5
