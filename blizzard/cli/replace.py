@@ -33,7 +33,7 @@ def command(
     source; so are partitions of topics. If one of them cannot be read, nothing changes. Files that the source no longer
     has keep their rows.
 
-    Exit code 0: all were replaced. 1: nothing was, or some could not be. 2: the input is wrong.
+    Exit code 0: all were replaced. 1: nothing was, or some could not be read or replaced. 2: the input is wrong.
     """
     with errors_as_json(as_json=as_json):
         chosen = selected(load_config(file, variables()), pipeline, source)

@@ -46,7 +46,7 @@ def command(
     """Read what the dead letters are about once more, as configured today, and put it into the table, exactly once:
     files, their records, and messages of topics. The letters of what is in then are settled.
 
-    Exit code 0: all of it is in the table. 1: some was refused again, or could not be tried. 2: the input is wrong.
+    Exit code 0: all of it is in the table. 1: some was refused again, or cannot be tried or read. 2: wrong input.
     """
     with errors_as_json(as_json=as_json):
         environ, now_ts = variables(), time.time()
