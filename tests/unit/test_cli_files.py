@@ -209,10 +209,27 @@ def test_rows_that_are_there_twice(world: OperatorWorld, capsys: pytest.CaptureF
     assert (life["rows_found"], "the table has 4 rows of it" in life["reason"]) == (4, True)
 
 
-def test_of_a_lost_data_file_the_rows_are_gone(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    for data_file in world.lake.glob("*.parquet"):
+@pytest.mark.parametrize("damaged", [False, True])
+def test_of_a_lost_data_file_the_rows_are_gone(
+    world: OperatorWorld, damaged: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data_file,) = (world.lake / each["path"] for each in added_by(world, version=0))
+    if damaged:
+        data_file.write_bytes(b"no Parquet")
+    else:
         data_file.unlink()
-    assert files(world, capsys, GOOD)[GOOD]["rows_found"] == 0
+    world.table().delete(f"_source.file = '{DIRTY}'")
+    found = files(world, capsys)
+    life = found[GOOD]
+    assert (life["state"], life["rows"], life["rows_found"]) == ("committed", 2, 0)
+    lost = "a data file that may have them is lost; `blizzard audit` names it"
+    assert life["reason"] == f"2 of its 2 rows are no longer in the table: {lost}"
+    assert "somebody has deleted them" in found[DIRTY]["reason"]
+
+
+def added_by(world: OperatorWorld, *, version: int) -> list[dict[str, Any]]:
+    log = (world.lake / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return [action["add"] for action in map(json.loads, log) if "add" in action]
 
 
 @pytest.mark.parametrize("limit", ["MAX_DATA_FILES", "MAX_ACTIONS"])
