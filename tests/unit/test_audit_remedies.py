@@ -33,10 +33,12 @@ STATE = "_blizzard/orders_shop"
 ELSEWHERE: Mapping[str, str] = {
     "topic_gone": "tests/kafka",
     "another_cluster": "tests/kafka",
+    "log_truncated": "tests/kafka",
     "letters_unreadable": "tests/kafka",
     "start_unknown": "tests/kafka",
     "table_moved": "tests/unit/test_runbook_commands.py",
     "a value of the sample differs": "the same as rows of another content",
+    "nothing_there": "a folder that there is not; found in tests/unit/test_cli_audit.py",
     "rows_not_compared": "no fault of the table: the text says why",
     "letters_doubled": "copies of objects, which are deleted by hand; found in tests/unit/test_audit_letters.py",
     "receipts_lost": "nothing is to be done; found in tests/unit/test_audit_faults.py",
