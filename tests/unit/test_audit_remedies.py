@@ -30,12 +30,13 @@ REPLACED: dict[str, Callable[[RebuildLake, str], None]] = {}
 FILE, REFUSED, TORN = "day=1/a.ndjson", "day=1/bad.ndjson", "day=1/torn.ndjson.gz"
 """A whole file, one with a refused record, and one that cannot be read."""
 STATE = "_blizzard/orders_shop"
+ROOT = Path(__file__).parents[2]
 ELSEWHERE: Mapping[str, str] = {
-    "topic_gone": "tests/kafka",
-    "another_cluster": "tests/kafka",
-    "log_truncated": "tests/kafka",
-    "letters_unreadable": "tests/kafka",
-    "start_unknown": "tests/kafka",
+    "topic_gone": "tests/kafka/test_topic_audit.py",
+    "another_cluster": "tests/kafka/test_topic_audit.py",
+    "log_truncated": "tests/kafka/test_truncated_logs.py",
+    "letters_unreadable": "tests/kafka/test_topic_audit.py",
+    "start_unknown": "tests/kafka/test_topic_audit.py",
     "table_moved": "tests/unit/test_runbook_commands.py",
     "a value of the sample differs": "the same as rows of another content",
     "nothing_there": "a folder that there is not; found in tests/unit/test_cli_audit.py",
@@ -48,7 +49,7 @@ ELSEWHERE: Mapping[str, str] = {
     "rows_of_nobody": "rows of others, which SQL deletes",
     "rows_of_other_sources": "rows of others, which SQL deletes",
     "rows_of_unknown_sources": "rows of others, which SQL deletes",
-    "data_files_lost": "tests/unit/test_audit_data_files.py",
+    "data_files_lost": "tests/spark/test_lost_data_file.py",
 }
 """Rows of the table that are not tried here, and why."""
 REPAIR = ["audit", "pipelines.yaml", "--repair"]
@@ -223,6 +224,9 @@ def by_hand(lake: RebuildLake, report: dict[str, Any]) -> None:
 
 def test_each_row_of_the_runbook_is_tried() -> None:
     assert {*remedies()} - {*ELSEWHERE} == {*PLANTED, *REPLACED}
+    named = [file for why in ELSEWHERE.values() for file in re.findall(r"tests/\S+\.py", why)]
+    assert len(named) > 5
+    assert [file for file in named if not (ROOT / file).is_file()] == []
 
 
 @pytest.mark.parametrize("name", PLANTED)
