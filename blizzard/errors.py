@@ -66,6 +66,10 @@ class NotFound(StorageError):
     """The object does not exist."""
 
 
+class NoSuchBytes(StorageError):
+    """The object ends before the bytes that were asked for."""
+
+
 class AlreadyExists(StorageError):
     """A conditional create found an object that another writer created."""
 

@@ -116,6 +116,7 @@ class Audit:
         self._notices += notices.manifest_notices(announced, self.tally)
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
         self._notices += notices.file_notices(self.tally, self.active.problem)
+        self._notices += notices.folder_notices(self.prefix, self.tally)
         self._notices += notices.deletion_notices(self._deletions)
         self._notices += notices.stranger_notices(self._strangers, self.snapshot.checkpoint)
         self._notices += notices.receipt_notices(self.source, self.tally)

@@ -1,5 +1,6 @@
 """The life of each file of a source: who announced it, which commit has it, or why none does."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -118,13 +119,19 @@ class Lives:
 
     def _lives(self, lost_runs: set[str]) -> Iterator[Life]:
         announced = self._announced_by_path()
+        alone = deque(sorted(announced))
         with TemporaryDirectory(prefix="blizzard-files-") as folder:
             entries = (entry for entry in self._entries(Path(folder), lost_runs) if self.matches(entry.path))
             for info, entry in side_by_side(self._listed(), entries):
                 path = info.key if info is not None else entry.path if entry is not None else ""
-                yield self._life(info, entry, announced.pop(path, {}))
-        for path, etags in sorted(announced.items()):
-            yield self._announced_only(path, etags)
+                while alone and alone[0] < path:
+                    before = alone.popleft()
+                    yield self._announced_only(before, announced[before])
+                if alone and alone[0] == path:
+                    alone.popleft()
+                yield self._life(info, entry, announced.get(path, {}))
+        for path in alone:
+            yield self._announced_only(path, announced[path])
 
     def _listed(self) -> Iterator[ObjectInfo]:
         return (info for info in self.source.files.list(self.prefix) if self.matches(info.key))

@@ -31,6 +31,8 @@ _ODD_FILES: Mapping[str, str] = {
     "letters_doubled": "two open letters of a record: somebody has copied them, or a replay was killed, which can be "
     "repeated",
 }
+_OF_FILES = ("gone", "rows_expected", "rows_found", "announced_absent")
+"""Counts of files that the source does not have."""
 _OF_STRANGERS: Mapping[str, str] = {
     "rows_of_nobody": "{rows} rows name no source: another program wrote them. If they are copies, they are "
     "there twice.",
@@ -114,6 +116,17 @@ def data_file_notices(paths: Sequence[str], count: int) -> Iterator[Notice]:
     if count:
         text = f"{count:,} data files that the table's log has cannot be read: {_names(paths, count)}. {LOST_REMEDY}"
         yield Notice(DATA_FILES_LOST, text)
+
+
+def folder_notices(prefix: str, tally: Tally) -> Iterator[Notice]:
+    """`prefix`: of the folder that was asked for; empty: the whole source, which may be empty."""
+    is_known = any(tally.fates.values()) or tally.sequences or any(tally.counts[name] for name in _OF_FILES)
+    if prefix and not is_known:
+        yield Notice(
+            "nothing_there",
+            f"the source has nothing in {prefix}, and neither state nor table has files of it. Expected a folder such "
+            "as an audit of the whole source names; correct --partition.",
+        )
 
 
 def deletion_notices(deletions: Deletions) -> Iterator[Notice]:

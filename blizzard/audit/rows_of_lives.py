@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from blizzard.audit.lives import Life
@@ -17,6 +17,7 @@ from blizzard.state.delta_log import LAST_CHECKPOINT
 from blizzard.storage import json_fields
 from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.table.active_files import active_files
+from blizzard.table.added_files import AddedFile
 
 MAX_DATA_FILES = 100
 """Of more, the rows are not looked at: `blizzard audit` does."""
@@ -39,8 +40,8 @@ def with_rows(source: AuditedSource, snapshot: Snapshot, lives: Iterable[Life]) 
     numbers = [number for number, file in enumerate(plan.files) if file.may_have(wanted)]
     if active.problem is not None or len(numbers) > MAX_DATA_FILES:
         return found
-    counts = _counted(plan, numbers)
-    return [_with(life, counts) if life.path in wanted else life for life in found]
+    counted = _counted(plan, numbers)
+    return [_with(life, counted) if life.path in wanted else life for life in found]
 
 
 def _actions(source: AuditedSource) -> int:
@@ -51,32 +52,42 @@ def _actions(source: AuditedSource) -> int:
         return 0
 
 
-def _counted(plan: RowsPlan, numbers: Sequence[int]) -> Counter[Content]:
-    parts: list[Counter[Content]] = []
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """`lost`: data files whose rows cannot be read; nothing of them is in `rows`."""
+
+    rows: Counter[Content]
+    lost: Sequence[AddedFile]
+
+
+def _counted(plan: RowsPlan, numbers: Sequence[int]) -> _Counted:
+    parts, lost = list[Counter[Content]](), list[AddedFile]()
     with ParallelCalls(AT_ONCE, name="rows") as calls:
         for number in numbers:
-            calls.submit(partial(_count, plan, number, parts))
-    return sum(parts, Counter[Content]())
+            calls.submit(partial(_count, plan, number, parts, lost))
+    return _Counted(sum(parts, Counter[Content]()), lost)
 
 
-def _count(plan: RowsPlan, number: int, parts: list[Counter[Content]]) -> None:
+def _count(plan: RowsPlan, number: int, parts: list[Counter[Content]], lost: list[AddedFile]) -> None:
     counts = Counter[Content]()
     try:
         for run in plan.runs(number):
             counts[run.path, run.etag] += run.rows
     except LOST:
-        counts.clear()
-    parts.append(counts)
+        lost.append(plan.files[number])
+    else:
+        parts.append(counts)
 
 
-def _with(life: Life, counts: Counter[Content]) -> Life:
-    count, rows = counts[life.path, life.etag_committed or ""], life.rows or 0
+def _with(life: Life, counted: _Counted) -> Life:
+    count, rows = counted.rows[life.path, life.etag_committed or ""], life.rows or 0
     if count == rows:
         return replace(life, rows_found=count)
-    fewer = (
-        f"{rows - count:,} of its {rows:,} rows are no longer in the table: somebody has deleted them, or restored it"
+    fewer = f"{rows - count:,} of its {rows:,} rows are no longer in the table: " + (
+        "a data file that may have them is lost; `blizzard audit` names it"
+        if any(file.may_have({life.path}) for file in counted.lost)
+        else "somebody has deleted them, or restored it"
     )
     more = f"the table has {count:,} rows of it, and its commits brought {rows:,}: `blizzard audit` says more"
-    return replace(
-        life, rows_found=count, reason="; ".join(filter(None, (life.reason, fewer if count < rows else more)))
-    )
+    reason = "; ".join(filter(None, (life.reason, fewer if count < rows else more)))
+    return replace(life, rows_found=count, reason=reason)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from blizzard.audit.attempts import Key, without_commit
-from blizzard.audit.notices import data_file_notices
+from blizzard.audit.notices import DATA_FILES_LOST, data_file_notices
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.table_rows import LOST
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
@@ -32,6 +32,9 @@ from blizzard.table.active_files import ActiveFiles, active_files
 from blizzard.table.row_runs import rows_of
 from blizzard.table.source_column import SourceColumn
 
+LETTERS_UNREADABLE = "letters_unreadable"
+BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE}
+"""Notices of what is lost. Once the brokers no longer have its messages, nothing of it seems to be missing."""
 NAMED = 1000
 """Ranges of offsets of each kind that are in the answer."""
 PARTITIONS_AT_ONCE = 64
@@ -81,7 +84,7 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
         name: sum(getattr(one, name) for one in partitions)
         for name in ("committed", "dead_lettered", "missing", "doubled")
     }
-    bad = totals["missing"] or totals["doubled"] or changed
+    bad = totals["missing"] or totals["doubled"] or changed or BAD & {notice.kind for notice in stored.notices}
     return TopicAuditReport(
         source=source.identity.source_id,
         table_uri=source.table_uri,
@@ -173,7 +176,7 @@ def _add_letters(source: AuditedTopics, found: _Stored) -> None:
             found.letters.setdefault((letter["path"], letter["etag"]), set()).add(letter["row"])
     if unreadable:
         text = f"{len(unreadable)} dead letters cannot be read, the first: {unreadable[0]}"
-        found.notices.append(Notice("letters_unreadable", text))
+        found.notices.append(Notice(LETTERS_UNREADABLE, text))
 
 
 def _is_behind(letter: Mapping[str, Any], checkpoint: TopicCheckpoint | None) -> bool:

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from blizzard.cli.json_errors import print_error, usage_error, wants_json
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import one_line
 
@@ -53,11 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except SystemExit as stop:
+        if (text := usage_error(stop)) is not None and wants_json(given):
+            print_error(text)
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    except ConfigError as error:
-        return _print_error(error, 2)
     except BlizzardError as error:
-        return _print_error(error, 1)
+        if wants_json(given):
+            print_error(str(error))
+        _show_error(error)
+        return 2 if isinstance(error, ConfigError) else 1
     return 0
 
 
@@ -105,7 +109,6 @@ def _listed() -> None:
     """The function of every command in the list; `load` has the real one."""
 
 
-def _print_error(error: BlizzardError, code: int) -> int:
+def _show_error(error: BlizzardError) -> None:
     lines = map(one_line, str(error).split("\n"))
     typer.echo("blizzard: " + "\n".join(lines), err=True)
-    return code

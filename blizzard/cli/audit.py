@@ -20,7 +20,6 @@ from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_report import TopicAuditReport
 from blizzard.cli.audit_text import show
 from blizzard.cli.audit_topics import audit_of_topics, show_topics
-from blizzard.cli.json_errors import errors_as_json
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.selection import prefix_of_folder, refuse_options_of_files, selected
 from blizzard.cli.steps import Steps, steps
@@ -53,9 +52,8 @@ def command(
 
     Exit code 0: nothing is missing, doubled, changed, forged or lost. 1: something is, and named. 2: wrong input.
     """
-    with errors_as_json(as_json=as_json):
-        wish = Wish(partition, prefix_of_folder(partition), sample, repair)
-        reports = _reports(file, wish, pipeline, source, visible=not as_json)
+    wish = Wish(partition, prefix_of_folder(partition), sample, repair)
+    reports = _reports(file, wish, pipeline, source, visible=not as_json)
     if as_json:
         typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
     else:

@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
 from typing import Annotated
 
 import typer
@@ -16,6 +15,7 @@ from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
 from blizzard.cli.files_asked import Asked, State
+from blizzard.cli.files_named import Named, is_plain
 from blizzard.cli.files_topics import offsets_facts, topic_lives
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.selection import matching, selected
@@ -51,7 +51,10 @@ def command(
     state: Annotated[
         list[State] | None, typer.Option(help="Only files in this state; may be given more than once.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="At most so many files of a source; 0: all.", metavar="N", min=0)] = LIMIT,
+    limit: Annotated[
+        int,
+        typer.Option(help="At most so many files of a source, and those that are named; 0: all.", metavar="N", min=0),
+    ] = LIMIT,
     as_json: AsJson = False,
 ) -> None:
     """Show the life of files: announced by what, in which commit, with how many rows; or why it is not in. Of topics:
@@ -77,38 +80,43 @@ def command(
 def _all_found(
     chosen: Sequence[tuple[Pipeline, Source]], asked: Asked, settings: S3Settings, now_ts: float, show: Steps
 ) -> tuple[list[Life | OffsetsLife], set[str]]:
-    """With the paths of all partitions of topics, also of those of which there is nothing."""
-    found, partitions = list[Life | OffsetsLife](), set[str]()
+    """With paths that there are, though nothing of them is shown: of the partitions of topics, and of files."""
+    found, quiet = list[Life | OffsetsLife](), set[str]()
     for pipeline, source in chosen:
         if source.kafka is None:
-            found += _found(audited_source(pipeline, source, settings), asked, now_ts, show)
+            files, known = _found(audited_source(pipeline, source, settings), asked, now_ts, show)
+            found += files
         else:
             lives, known = topic_lives(pipeline, source, source.kafka, asked, settings)
             found += lives
-            partitions |= known
-    return found, partitions
+        quiet |= known
+    return found, quiet
 
 
-def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> list[Life]:
-    """Of one source."""
-    wanted = _below(asked.globs, source)
+def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> tuple[list[Life], set[str]]:
+    """Of one source. With a path of each folder that is named and has files."""
+    below = _below(asked.globs, source)
+    named, wanted = Named(below), _patterns(below)
     if asked.globs and not wanted:
-        return []
+        return [], set()
     lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
     finder = CommitFinder(source, lives.snapshot.checkpoint)
-    found = finder.complete(islice(_kept(lives, asked, show), asked.limit or None))
+    found = finder.complete(named.limited(_kept(lives, asked, show), asked.limit))
     found = with_rows(source, lives.snapshot, found)
     for problem in finder.unreadable:
         typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
-    return found
+    return found, named.met
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
-    """As patterns of paths of the source. Whole URIs of other places are left out. Of a folder, which ends in `/`, and
-    of the source itself: of all files below."""
+    """As paths of the source, "" for the source itself. Whole URIs of other places are left out."""
     uri = source.files.uri
     whole = [uri if f"{glob}/" == uri else glob for glob in globs]
-    paths = [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+    return [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+
+
+def _patterns(paths: Sequence[str]) -> list[str]:
+    """Of a folder, which ends in `/`, and of the source itself: of all files below."""
     return [f"{path}**" if not path or path.endswith("/") else path for path in paths]
 
 
@@ -134,7 +142,7 @@ def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeli
     if asked.states or asked.since_ts is not None:
         return []
     places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
-    plain = [glob for glob in asked.globs if not {*glob} & {*"*?[{"} and f"{glob.rstrip('/')}/" not in places]
+    plain = [glob for glob in asked.globs if is_plain(glob) and f"{glob.rstrip('/')}/" not in places]
     return [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
 
 

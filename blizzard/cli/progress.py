@@ -26,7 +26,7 @@ QUIET = {
     "warmed_up",
 }
 """Events that only update the progress line."""
-ERRORS = {"source_failed", "spark_lost", "configuration_wrong", "configuration_unreadable"}
+ERRORS = {"source_failed", "spark_lost", "configuration_wrong", "configuration_unreadable", "repair_failed"}
 
 
 class Progress:
@@ -195,6 +195,7 @@ _TEXTS = {
     "schema_not_changed": _not_changed,
     "schema_inferred": _inferred,
     "drained": _drained,
+    "repair_failed": _wrong,
     "source_failed": _failed,
     "spark_lost": _lost,
     "spark_needed": _needs_spark,

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from blizzard.cli.json_errors import errors_as_json
 from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
 from blizzard.cli.selection import matching, prefix_of_folder, refuse_options_of_files, selected
@@ -33,19 +32,18 @@ def command(
     source; so are partitions of topics. If one of them cannot be read, nothing changes. Files that the source no longer
     has keep their rows.
 
-    Exit code 0: all were replaced. 1: nothing was, or some could not be. 2: the input is wrong.
+    Exit code 0: all were replaced. 1: nothing was, or some could not be read or replaced. 2: the input is wrong.
     """
-    with errors_as_json(as_json=as_json):
-        chosen = selected(load_config(file, variables()), pipeline, source)
-        refuse_options_of_files(chosen, {"--partition": partition is not None})
-        matching(path, "--path")
-        if not path and partition is None:
-            raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
-        request = {
-            "config": file,
-            "replace": True,
-            "paths": path or [],
-            "prefix": prefix_of_folder(partition),
-            "dry_run": dry_run,
-        }
-        raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))
+    chosen = selected(load_config(file, variables()), pipeline, source)
+    refuse_options_of_files(chosen, {"--partition": partition is not None})
+    matching(path, "--path")
+    if not path and partition is None:
+        raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
+    request = {
+        "config": file,
+        "replace": True,
+        "paths": path or [],
+        "prefix": prefix_of_folder(partition),
+        "dry_run": dry_run,
+    }
+    raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))

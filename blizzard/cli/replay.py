@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from blizzard.cli.json_errors import errors_as_json
 from blizzard.cli.options import AsJson, File, Jars, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
 from blizzard.cli.selection import matching, selected
@@ -46,24 +45,23 @@ def command(
     """Read what the dead letters are about once more, as configured today, and put it into the table, exactly once:
     files, their records, and messages of topics. The letters of what is in then are settled.
 
-    Exit code 0: all of it is in the table. 1: some was refused again, or could not be tried. 2: the input is wrong.
+    Exit code 0: all of it is in the table. 1: some was refused again, or cannot be tried or read. 2: wrong input.
     """
-    with errors_as_json(as_json=as_json):
-        environ, now_ts = variables(), time.time()
-        chosen = selected(load_config(file, environ), pipeline, source)
-        matching(path, "--path")
-        if records is not None and (stage or reason or path or since or until):
-            raise ConfigError([TWO_WISHES])
-        request: dict[str, Any] = {
-            "config": file,
-            "stages": [str(each) for each in stage or ()],
-            "reason": reason,
-            "paths": path or [],
-            "records": None if records is None else str(records),
-            "dry_run": dry_run,
-        }
-        if since:
-            request["since_ts"] = point_in_time(since, "--since", now_ts)
-        if until:
-            request["until_ts"] = point_in_time(until, "--until", now_ts)
-        raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))
+    environ, now_ts = variables(), time.time()
+    chosen = selected(load_config(file, environ), pipeline, source)
+    matching(path, "--path")
+    if records is not None and (stage or reason or path or since or until):
+        raise ConfigError([TWO_WISHES])
+    request: dict[str, Any] = {
+        "config": file,
+        "stages": [str(each) for each in stage or ()],
+        "reason": reason,
+        "paths": path or [],
+        "records": None if records is None else str(records),
+        "dry_run": dry_run,
+    }
+    if since:
+        request["since_ts"] = point_in_time(since, "--since", now_ts)
+    if until:
+        request["until_ts"] = point_in_time(until, "--until", now_ts)
+    raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))

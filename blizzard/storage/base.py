@@ -81,7 +81,7 @@ class ObjectStore(Protocol):
         ...
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
-        """`size` bytes from byte `start` on, fewer at the end of the object. Raises NotFound, or StorageError if the
+        """`size` bytes from byte `start` on, fewer at the end of the object. Raises NotFound, or NoSuchBytes if the
         object has no byte `start`."""
         ...
 

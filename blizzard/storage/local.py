@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from blizzard.errors import AlreadyExists, BucketMissing, NotFound, StorageError
+from blizzard.errors import AlreadyExists, BucketMissing, NoSuchBytes, NotFound, StorageError
 from blizzard.log import Log, silent
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key, is_relative_path, parent_folder
@@ -73,7 +73,7 @@ class LocalStore:
             while 0 < len(data) < size and (more := os.pread(file.fileno(), size - len(data), start + len(data))):
                 data += more
         if not data:
-            raise StorageError(f"{operation}: expected more than {start} bytes")
+            raise NoSuchBytes(f"{operation}: expected more than {start} bytes")
         return data
 
     @contextmanager

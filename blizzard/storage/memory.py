@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from io import BytesIO
 
-from blizzard.errors import AlreadyExists, NotFound, StorageError
+from blizzard.errors import AlreadyExists, NoSuchBytes, NotFound
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectWriter
 from blizzard.storage.keys import check_key
 
@@ -73,7 +73,7 @@ class MemoryStore:
     def get_range(self, key: str, start: int, size: int) -> bytes:
         data = self._found(key)[1]
         if start >= len(data):
-            raise StorageError(f"get {self._uri}{key}: expected more than {start} bytes, found {len(data)}")
+            raise NoSuchBytes(f"get {self._uri}{key}: expected more than {start} bytes, found {len(data)}")
         return data[start : start + size]
 
     @contextmanager

@@ -10,6 +10,7 @@ from blizzard.errors import (
     BucketMissing,
     CredentialsRefused,
     KeyUnusable,
+    NoSuchBytes,
     NotFound,
     StorageBroken,
     StorageError,
@@ -146,6 +147,8 @@ def error_from_response(call: S3Call, details: dict[str, Any], status: int = 0) 
 
 
 def _refused(call: S3Call, text: str, code: str, status: int) -> StorageError:
+    if status == 416 or code == "InvalidRange":
+        return NoSuchBytes(f"{call}: {text}. The object is shorter than expected: restore it.")
     if code in _WRONG_REGION or status == 301:
         return StorageBroken(f"{call}: {text}. Set AWS_REGION to the bucket's region, or correct AWS_ENDPOINT_URL.")
     if code == "RequestTimeTooSkewed":

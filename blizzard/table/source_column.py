@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from blizzard.errors import DataFileDamaged, StorageError
+from blizzard.errors import DataFileDamaged, NoSuchBytes
 from blizzard.log import first_line
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
@@ -33,8 +33,8 @@ BATCH_ROWS = 1 << 14
 
 
 class SourceColumn:
-    """Opens the file with one request. Raises NotFound for one that is not there, and DataFileDamaged for one that
-    cannot be read, here and while it is read."""
+    """Opens the file with one request. Raises NotFound for one that is not there, DataFileDamaged for one that is no
+    Parquet or shorter than it was, and errors of storage, here and while it is read."""
 
     def __init__(self, store: ObjectStore, file: AddedFile) -> None:
         self._path = unquote(file.path)
@@ -75,9 +75,7 @@ class SourceColumn:
     def _naming_the_file(self) -> Iterator[None]:
         try:
             yield
-        except (pa.ArrowException, OSError, StorageError) as error:
-            if isinstance(error, StorageError) and type(error) is not StorageError:  # it has no such bytes
-                raise
+        except (pa.ArrowException, OSError, NoSuchBytes) as error:
             why = f"{type(error).__name__}: {first_line(str(error))}"
             raise DataFileDamaged(
                 f"the data file {self._path} cannot be read ({why}). Restore it from a version or a backup of the "

@@ -90,8 +90,9 @@ class Request:
 
 
 def main(request: str) -> int:
-    """Returns the exit code. 0: all that was asked for is in the table; 1: some is not, as the answer says; 2: the
-    input is wrong, and nothing was done; 130: a signal ended it between two commits."""
+    """Returns the exit code. 0: all that was asked for is in the table; 1: some is not, as the answer says, or nothing
+    was begun, since storage or state cannot be read; 2: the input is wrong, and nothing was done; 130: a signal ended
+    it between two commits."""
     wanted, log, stop = Request.from_json(request), stdout_log(time.time), threading.Event()
     collect_garbage_rarely()
     stop_on_signals(stop)
@@ -115,8 +116,8 @@ def main(request: str) -> int:
             log("configuration_wrong", problem=problem)
         return EXIT_CONFIG
     except BlizzardError as error:
-        log("configuration_unreadable", error=str(error))
-        return EXIT_CONFIG
+        log("repair_failed", error=str(error))
+        return EXIT_FAILED
     try:
         answers = [_repair(one, wish, wanted, stop, log) for one, wish in zip(parts, wishes, strict=True)]
     finally:

@@ -36,6 +36,7 @@ pipelines:
 class World:
     """A pipeline with a table that has a commit, and one that has none."""
 
+    aws: LocalAws
     stack: Stack
     glue: Any
     database: str
@@ -63,7 +64,7 @@ def world(aws: LocalAws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     file.write_text(CONFIG.format(bucket=bucket))
     stack = Stack("blizzard", load_config(file, {}), S3Settings.from_environment(aws.environment()), time.time)
     configure(stack, database)
-    yield World(stack, glue, database, f"s3://{bucket}/events")
+    yield World(aws, stack, glue, database, f"s3://{bucket}/events")
     glue.delete_database(Name=database)
 
 
@@ -102,7 +103,17 @@ def test_a_database_that_is_not_there_is_told(world: World) -> None:
 
 def test_a_stack_without_a_catalog_has_nothing_to_look_at(world: World) -> None:
     configure(world.stack, "")
-    assert world.look().found == "no Glue database is configured"
+    found = world.look()
+    assert (found.verdict, found.found) == (Verdict.SKIPPED, "no Glue database is configured")
+
+
+def test_before_a_first_commit_no_table_is_looked_for(world: World) -> None:
+    bucket = world.location.removeprefix("s3://").removesuffix("/events")
+    world.aws.client("s3").delete_object(Bucket=bucket, Key="events/_delta_log/00000000000000000000.json")
+    assert (world.look().verdict, world.look().found) == (
+        Verdict.SKIPPED,
+        "no table has a commit yet, and none is registered before",
+    )
 
 
 def test_its_advice_is_a_section_of_the_runbook(world: World) -> None:

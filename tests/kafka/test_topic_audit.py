@@ -63,6 +63,23 @@ def test_messages_in_a_data_file_that_is_lost_are_missing(new_lake: NewLake, cap
     found = audit(lake, capsys, NDJSON, code=1)
     assert counts(found) == {"objects": 3, "committed": 1, "missing": 2}
     assert [notice["kind"] for notice in found["notices"]] == ["data_files_lost"]
+    forget_before(lake, 3)
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert (counts(found), found["verdict"]) == ({}, "bad")
+
+
+def test_letters_that_cannot_be_read_are_bad_also_without_their_messages(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b"broken", b'{"id": 1}')
+    lake.run(source=NDJSON)
+    [letters] = lake.table.glob("_blizzard/*/dead_letters/*/records-*.ndjson")
+    letters.write_bytes(b"no letter")
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert counts(found) == {"objects": 2, "committed": 1, "missing": 1}
+    forget_before(lake, 2)
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert (counts(found), found["verdict"]) == ({}, "bad")
+    assert [notice["kind"] for notice in found["notices"]] == ["letters_unreadable"]
 
 
 def test_letters_of_an_attempt_that_died_are_not_shown_and_counted_once_more(new_lake: NewLake, capsys: Capsys) -> None:

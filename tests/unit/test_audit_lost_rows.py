@@ -221,6 +221,14 @@ def test_a_data_file_that_is_damaged(world: OperatorWorld, damage: bytes) -> Non
     assert_lost(world.audit(), [damaged], "cannot be read")
 
 
+def test_what_storage_refuses_is_no_damage(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    """Such as an archived object: nobody may take a data file out of the log for it."""
+    moved = data_file(world, 1).rename(world.folder / "moved")
+    data_file(world, 1).symlink_to(moved)
+    assert main(["audit", str(world.config_file), "--json"]) == 1
+    assert "symbolic link" in json.loads(capsys.readouterr().out)["error"]
+
+
 def test_with_a_lost_ledger_a_lost_data_file_is_still_an_answer(world: OperatorWorld) -> None:
     for receipt in (world.state / "receipts").iterdir():
         receipt.unlink()

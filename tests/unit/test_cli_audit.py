@@ -10,6 +10,7 @@ import pytest
 from blizzard.audit import sample
 from blizzard.audit.sample import Sample, read_again
 from blizzard.cli import main
+from blizzard.manifest.segments import Entry
 from blizzard.storage.local import LocalStore
 from tests.unit.operator_world import OperatorWorld, files_below
 
@@ -84,6 +85,29 @@ def test_one_source_and_one_folder(world: OperatorWorld, capsys: pytest.CaptureF
     assert answer(capsys)["objects"] == 2
     assert audit(world, "--json", "--source", "orders:shop", "--partition", "date=2201") == 0
     assert answer(capsys)["objects"] == 0
+
+
+def test_a_folder_of_which_nothing_is_known_is_worth_a_look(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def found(partition: str) -> tuple[str, list[str]]:
+        assert audit(world, "--json", "--partition", partition) == 0
+        report = answer(capsys)
+        return report["verdict"], [notice["kind"] for notice in report["notices"]]
+
+    nothing = ("notes", ["nothing_there"])
+    assert [found(folder) for folder in ("dat=2200", "date=220", "date=2200")] == [nothing, nothing, ("good", [])]
+    (world.folder / "incoming" / "date=2201").mkdir()
+    world.land_bytes("other/readme.txt", b"")
+    world.land("empty/1.ndjson.gz").unlink()
+    assert [found(folder) for folder in ("date=2201", "other", "empty")] == [nothing, ("good", []), nothing]
+    world.land("empty/1.ndjson.gz")
+    world.run()
+    for path in ("date=2200/1.ndjson.gz", "date=2200/2.ndjson.gz", "empty/1.ndjson.gz"):
+        (world.folder / "incoming" / path).unlink()
+    assert [found(folder) for folder in ("date=2200", "empty")] == [("good", [])] * 2
+    world.manifest.append([Entry("announced/1.ndjson.gz", 9, "e", 1.0)], writer_id="w", now_ts=1.0)
+    assert found("announced") == ("notes", ["announced_absent"])
 
 
 def test_without_repair_nothing_is_written(world: OperatorWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,29 @@ def test_a_path_that_is_nowhere(world: OperatorWorld, capsys: pytest.CaptureFixt
     assert files(world, capsys, "nowhere/*") == {}
 
 
+def test_what_is_named_is_answered_whatever_the_limit(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    named = [GOOD, TORN, "c/waits.ndjson.gz"]
+    assert [*files(world, capsys, "--limit", "1", *named)] == named
+    assert [*files(world, capsys, "--limit", "1", "**", f"{world.source.files.uri}{TORN}")] == [GOOD, TORN]
+    assert [*files(world, capsys, "--limit", "1", "a/", "c/")] == [GOOD]
+    found = files(world, capsys, "--limit", "1", "a/", "nowhere/", "zz", code=1)
+    assert [(path, life["state"]) for path, life in found.items()] == [
+        (GOOD, "committed"),
+        ("nowhere/", "absent"),
+        ("zz", "absent"),
+    ]
+
+
+def test_files_that_are_only_announced_are_among_the_others(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    announce(world, "a/gone.ndjson.gz", "x")
+    (world.folder / "incoming" / "a/gone.ndjson.gz").unlink()
+    found = files(world, capsys)
+    assert [*found] == [GOOD, DIRTY, "a/gone.ndjson.gz", TORN, "b/by event.ndjson.gz", "c/waits.ndjson.gz"]
+    assert found["a/gone.ndjson.gz"]["reason"].startswith("it is announced, and the source does not have it")
+
+
 def test_the_source_itself_and_its_folders(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     every, uri = files(world, capsys), world.source.files.uri
     assert len(every) == 5
@@ -186,10 +209,27 @@ def test_rows_that_are_there_twice(world: OperatorWorld, capsys: pytest.CaptureF
     assert (life["rows_found"], "the table has 4 rows of it" in life["reason"]) == (4, True)
 
 
-def test_of_a_lost_data_file_the_rows_are_gone(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
-    for data_file in world.lake.glob("*.parquet"):
+@pytest.mark.parametrize("damaged", [False, True])
+def test_of_a_lost_data_file_the_rows_are_gone(
+    world: OperatorWorld, damaged: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (data_file,) = (world.lake / each["path"] for each in added_by(world, version=0))
+    if damaged:
+        data_file.write_bytes(b"no Parquet")
+    else:
         data_file.unlink()
-    assert files(world, capsys, GOOD)[GOOD]["rows_found"] == 0
+    world.table().delete(f"_source.file = '{DIRTY}'")
+    found = files(world, capsys)
+    life = found[GOOD]
+    assert (life["state"], life["rows"], life["rows_found"]) == ("committed", 2, 0)
+    lost = "a data file that may have them is lost; `blizzard audit` names it"
+    assert life["reason"] == f"2 of its 2 rows are no longer in the table: {lost}"
+    assert "somebody has deleted them" in found[DIRTY]["reason"]
+
+
+def added_by(world: OperatorWorld, *, version: int) -> list[dict[str, Any]]:
+    log = (world.lake / "_delta_log" / f"{version:020d}.json").read_text().splitlines()
+    return [action["add"] for action in map(json.loads, log) if "add" in action]
 
 
 @pytest.mark.parametrize("limit", ["MAX_DATA_FILES", "MAX_ACTIONS"])

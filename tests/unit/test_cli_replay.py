@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -263,3 +264,22 @@ def test_people_read_what_became_of_each_file(tmp_path: Path, capsys: pytest.Cap
     assert "     record 1: " in said
     assert main(["replay", str(world.config_file), "--path", "b*"]) == 0
     assert "nothing to do: no open letter is meant" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "lost"),
+    [(["replay"], "lake"), (["replace", "--path", "**"], "incoming"), (["replace", "--path", "**"], "lake")],
+)
+def test_what_cannot_be_read_is_no_wrong_input(
+    words: list[str], lost: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "x", None)
+    world.run()
+    shutil.rmtree(tmp_path / lost)
+    (tmp_path / lost).write_text("a file where a folder should be")
+    command, *options = words
+    assert main([command, str(world.config_file), *options, "--dry-run", "--json"]) == 1
+    said = capfd.readouterr()
+    error = json.loads(said.out)["error"]
+    assert (lost in error, error in said.err) == (True, True)

@@ -215,7 +215,7 @@ def test_a_damaged_run_is_never_read_as_if_it_were_whole() -> None:
         store.put(FOLDER + ref.name, damaged)
         with pytest.raises(Exception, match=r"damaged|shorter|expected more") as raised:
             find(loaded(store, ref), [each.path for each in content])
-        assert type(raised.value).__name__ in {"UnreadableState", "StorageError"}
+        assert type(raised.value).__name__ in {"UnreadableState", "NoSuchBytes"}
 
 
 def test_a_run_of_another_source_or_table_is_refused() -> None:

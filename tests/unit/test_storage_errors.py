@@ -12,6 +12,7 @@ from blizzard.errors import (
     BlizzardError,
     CredentialsRefused,
     KeyUnusable,
+    NoSuchBytes,
     StorageBroken,
     StorageError,
     StorageFull,
@@ -68,6 +69,7 @@ def test_a_throttled_kms_request_is_retried(code: str) -> None:
         ("ExpiredToken", 400, CredentialsRefused, "Renew the credentials"),
         ("AccessDenied", 403, AccessDenied, "Allow s3:GetObject"),
         ("InvalidObjectState", 403, StorageError, "Restore it first"),
+        ("InvalidRange", 416, NoSuchBytes, "restore it"),
         ("KeyTooLongError", 400, StorageError, "Correct what it names"),
     ],
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from blizzard.config.model import Pipeline
 from blizzard.doctor.aws.stack import Stack
-from blizzard.doctor.check import Check, Finding, ok, warning
+from blizzard.doctor.check import Check, Finding, ok, skipped, warning
 from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.storage.open import open_store
 from blizzard.table.glue_table import is_same_location, table_name
@@ -16,7 +16,7 @@ ADVICE = "docs/runbook.md#a-table-is-not-in-the-catalog says what it can be. Not
 def _catalog(stack: Stack) -> Finding:
     database = stack.parameters.get("GlueDatabase", "")
     if not database:
-        return ok("no Glue database is configured")
+        return skipped("no Glue database is configured")
     if not _exists(stack, database):
         return warning(
             f"there is no Glue database {database}", expected="the one of the parameter GlueDatabase", advice=ADVICE
@@ -25,6 +25,8 @@ def _catalog(stack: Stack) -> Finding:
     begun = [pipeline for pipeline in pipelines if _has_commit(stack, pipeline)]
     if wrong := [text for pipeline in begun if (text := _wrong(stack, database, pipeline))]:
         return warning("; ".join(wrong), expected=f"each table in the Glue database {database}", advice=ADVICE)
+    if not begun:
+        return skipped("no table has a commit yet, and none is registered before")
     return ok(f"{len(begun)} tables are in the Glue database {database}")
 
 

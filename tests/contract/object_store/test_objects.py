@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from blizzard.errors import AlreadyExists, NotFound, StorageError
+from blizzard.errors import AlreadyExists, NoSuchBytes, NotFound, StorageError
 from blizzard.storage.base import ObjectStore
 from tests.contract.object_store.stores import NewStore, fill, keys_of
 
@@ -63,6 +63,15 @@ def test_a_big_object_is_read_in_bounded_pieces(store: ObjectStore) -> None:
             assert len(piece) <= 64 << 10
             digest.update(piece)
     assert digest.digest() == hashlib.sha256(content).digest()
+
+
+def test_of_a_range_there_is_what_the_object_has(store: ObjectStore) -> None:
+    store.put("k", b"01234")
+    assert [store.get_range("k", start, 3) for start in (0, 2, 3, 4)] == [b"012", b"234", b"34", b"4"]
+    with pytest.raises(NoSuchBytes, match="k"):
+        store.get_range("k", 5, 1)
+    with pytest.raises(NotFound):
+        store.get_range("nothing", 0, 1)
 
 
 def test_an_empty_object_is_an_object(store: ObjectStore) -> None:

@@ -1,0 +1,44 @@
+"""The files and folders that `blizzard files` is given by name, of which it answers whatever the limit."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from blizzard.audit.lives import Life
+
+
+def is_plain(path: str) -> bool:
+    """Whether it is a path or a folder, and no pattern."""
+    return bool(path) and not {*path} & {*"*?[{"}
+
+
+@dataclass(slots=True)
+class Named:
+    """`given`: paths of one source, folders (with / at the end) and patterns. `met`: paths that there are, of each that
+    is named at least one."""
+
+    given: Sequence[str]
+    met: set[str] = field(default_factory=set)
+    _open: set[str] = field(init=False)
+    """What was named, and has not come yet."""
+
+    def __post_init__(self) -> None:
+        self._open = {path for path in self.given if is_plain(path)}
+
+    def limited(self, lives: Iterable[Life], limit: int) -> Iterator[Life]:
+        """At most so many (0: all), and then those files that are named. Each path comes once."""
+        count = 0
+        for life in lives:
+            is_named = self._meets(life.path)
+            if not limit or count < limit or is_named:
+                yield life
+                count += 1
+            if limit and count >= limit and not self._open:
+                return
+
+    def _meets(self, path: str) -> bool:
+        """Whether it is named itself."""
+        meant = {name for name in self._open if name == path or (name.endswith("/") and path.startswith(name))}
+        if meant:
+            self._open -= meant
+            self.met.add(path)
+        return path in meant
