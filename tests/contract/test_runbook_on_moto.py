@@ -45,6 +45,10 @@ TROUBLES: Mapping[str, tuple[faults.Plant, int, str, str]] = {
 """By heading: the trouble, the doctor's exit code, the check that finds it, and something of what it says."""
 
 
+WITH_A_CATALOG = "## A table is not in the catalog"
+"""This stack has no Glue database; tests/contract/test_doctor_catalog.py has one."""
+
+
 def commands_of(heading: str) -> list[str]:
     """Those that need a stack."""
     return re.findall(r"^ *\$ blizzard (.*--stack.*)$", own_text(heading), re.MULTILINE)
@@ -65,7 +69,7 @@ def world(aws: LocalAws, tmp_path_factory: pytest.TempPathFactory) -> Iterator[D
 
 
 def test_each_section_that_asks_the_doctor_has_a_trouble_here() -> None:
-    assert {heading for heading in HEADINGS if commands_of(heading)} == {*TROUBLES}
+    assert {heading for heading in HEADINGS if commands_of(heading)} - {WITH_A_CATALOG} == {*TROUBLES}
 
 
 @pytest.mark.parametrize("heading", TROUBLES)

@@ -92,6 +92,8 @@ NUMBERS = {
     "at % size",
     "count % FILES_PER_REQUEST",
     "settled.sequence % FORGET_EVERY_COMMITS",
+    "(through - before) % _MODULUS",
+    "sum(checksums) % _MODULUS",
 }
 """Modulo operations whose operands the code does not show to be numbers."""
 

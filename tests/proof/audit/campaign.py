@@ -18,7 +18,7 @@ from blizzard.doctor import state as doctor_state
 from blizzard.doctor import table as doctor_table
 from blizzard.ledger import entry, ledger
 from spark_job.engines.spark.engine import SparkEngine
-from tests.proof.audit.faults import CONTENTS, DELETED, DOUBLED, FAULTS, LOST_LETTERS, lose_receipt
+from tests.proof.audit.faults import CONTENTS, DELETED, DOUBLED, FAULTS, FORGED, LOST_LETTERS, lose_receipt
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.spark_session import session
 from tests.unit.doctor_world import wrong
@@ -57,7 +57,10 @@ class Audits:
             "the doctor warns of a backlog that no run can work off", "^a healthy world.*state.backlog"
         ),
         NOBODY_ELSE: Fault("nobody learns who deletes rows", "was not found by the doctor"),
-        NOT_LOOKED_AT: Fault("letters that are gone are not missed", f"^{LOST_LETTERS} was not found"),
+        NOT_LOOKED_AT: Fault(
+            "letters that are gone are not missed, nor rows that have the numbers of others",
+            f"^({LOST_LETTERS}|{FORGED}) was not found",
+        ),
         ANY_CONTENT: Fault("rows of before a file was overwritten are not found", f"^{CONTENTS} was not found"),
         NOT_PUT_BACK: Fault("repaired files have rows that nobody brought", "^a healthy world"),
     }
