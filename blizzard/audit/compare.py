@@ -10,10 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.audit.gaps import entries_at
-from blizzard.audit.letters import Refused, compare_letters, has_letters
+from blizzard.audit.letters import PutBack, Refused, compare_letters, has_letters
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
-from blizzard.audit.row_numbers import SUSPECTS, UNCOUNTED, are_distinct, found_rows, name_faults, suspicious
+from blizzard.audit.row_numbers import (
+    ANY_SEQUENCE,
+    SUSPECTS,
+    UNCOUNTED,
+    are_distinct,
+    found_rows,
+    name_faults,
+    suspicious,
+)
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, collect_seldom, items_at
 from blizzard.audit.table_rows import FileRun, runs_by_path
@@ -120,19 +128,22 @@ def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> It
 
 @dataclass(slots=True)
 class Comparison:
-    """Fills `tally`. `announced`: of this range. `refused`: afterwards, the files whose dead letters are needed."""
+    """Fills `tally`. `announced`: of this range. `refused`: afterwards, the files whose dead letters are needed.
+    `put_back`: read as soon as rows of a file are gone."""
 
     plan: ComparePlan
     reach: Reach
     announced: dict[str, frozenset[str]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     refused: list[Refused] = field(default_factory=list)
+    put_back: PutBack = field(init=False)
     _folder: str | None = None
     _fates: Counter[str] = field(default_factory=Counter)
     _in_progress: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._in_progress = frozenset(self.plan.checkpoint.in_progress)
+        self.put_back = PutBack(self.plan.source)
 
     def run(self, listed: Iterable[ObjectInfo], entries: Iterable[LedgerEntry], rows: Rows) -> None:
         """`listed` and `entries` are sorted by path."""
@@ -241,9 +252,8 @@ class Comparison:
         """Names what is wrong, or leaves it to those who know the letters, or all row numbers."""
         is_own, is_distinct = etag == entry.etag, are_distinct(runs)
         expected = expected_rows(entry, runs) if is_own else None
-        found = found_rows(
-            entry.path, etag, entry.sequence, expected, runs, is_distinct=is_distinct, salt=self.plan.salt
-        )
+        sequence = self._brought_by(entry, runs)
+        found = found_rows(entry.path, etag, sequence, expected, runs, is_distinct=is_distinct, salt=self.plan.salt)
         self.tally.counts["rows_found"] += found.total
         if expected is not None and expected > entry.rows:
             self.tally.found.setdefault(UNCOUNTED, []).append(
@@ -255,6 +265,16 @@ class Comparison:
             self.tally.found.setdefault(SUSPECTS, []).append(suspicious(found, expected))
         else:
             name_faults(self.tally, suspicious(found), found.total, 0)
+
+    def _brought_by(self, entry: LedgerEntry, runs: list[FileRun]) -> int:
+        """The commit that has brought all rows of the entry's content; ANY_SEQUENCE: it may have been several."""
+        is_one = entry.state is FileState.READ_ANEW or (
+            entry.state is FileState.DONE and not entry.is_from_table and entry.size <= self.plan.source.slice_bytes
+        )
+        if not is_one or any(item.sequence != entry.sequence for item in runs):
+            return ANY_SEQUENCE
+        is_whole = sum(item.rows for item in runs) >= entry.rows
+        return entry.sequence if is_whole or not self.put_back.has_records_of(entry.path) else ANY_SEQUENCE
 
     # -- the sample
 

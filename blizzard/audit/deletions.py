@@ -1,14 +1,15 @@
 """Rows that commits have brought and the table lacks: does its log say that somebody has deleted them?
 
 Whoever deletes rows on purpose leaves a commit with that operation, and mostly with the number of rows. So of the rows
-that are gone, as many are explained. RESTORE explains nothing, and takes back the deletions that it undoes; nor does a
-data file that is no longer there, or another program that writes the table anew.
+that are gone, as many are explained: of those that were committed before. RESTORE explains nothing, and takes back the
+deletions that it undoes; nor does a data file that is no longer there, or another program that writes the table anew.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from blizzard.audit.snapshot import RESTORE
@@ -21,6 +22,8 @@ DELETING: Mapping[str, tuple[str, ...]] = {
     "TRUNCATE": (),
 }
 """Operations that delete rows on purpose, each with the names of the metric that counts them."""
+EASTERNMOST = timedelta(hours=14)
+"""The time zone in which a time of day comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +38,56 @@ class Deletions:
 
 
 def deletions_of(gone: Mapping[int, int], commits: Iterable[Commit], app_id: str) -> Deletions:
-    """`gone`: rows that are gone, by the sequence of a commit of source `app_id` that brought them, or of a later one;
-    below 0: any. `commits`: newest first. It is read until all is explained."""
+    """`gone`: rows that are gone, by the sequence of the commit of source `app_id` that brought them; below 0: nobody
+    knows which one it was. `commits`: newest first. It is read until all is explained, or no older one can."""
     total = sum(gone.values())
-    deleted, oldest, begins = 0.0, math.inf, 0
-    undone_above = math.inf
+    oldest_sequence = min(gone, default=0)
+    deleted, unexplained, begins = 0.0, 0, 0
+    is_undone: Callable[[Commit], bool] = _nothing
     for commit in commits if total else ():
-        begins, oldest = commit.version, commit.txns.get(app_id, oldest)
-        if commit.version > undone_above:  # by a RESTORE
+        begins, sequence = commit.version, commit.txns.get(app_id)
+        if sequence is not None:  # what was deleted before it are not its rows
+            brought = sum(rows for by, rows in gone.items() if by >= sequence)
+            unexplained = max(unexplained, _without(brought, deleted))
+            if sequence <= oldest_sequence:
+                return Deletions(total, unexplained)
+        if is_undone(commit):  # by a RESTORE
             continue
-        undone_above = _restored(commit) if commit.operation == RESTORE else math.inf
+        is_undone = _undone_by(commit) if commit.operation == RESTORE else _nothing
         deleted += _deleted_rows(commit)
         if deleted >= total:
-            return Deletions(total)
-    recent = sum(rows for sequence, rows in gone.items() if sequence >= oldest)
-    rest = total - int(deleted)
-    unexplained = rest if begins == 0 else max(0, recent - int(deleted))
+            return Deletions(total, unexplained)
+    rest = max(unexplained, _without(total, deleted))
+    unexplained = rest if begins == 0 else unexplained
     return Deletions(total, unexplained, rest - unexplained, begins)
 
 
-def _restored(commit: Commit) -> float:
-    """The version that a commit has restored; infinity: it does not say."""
-    with suppress(KeyError, TypeError, ValueError):
-        return int(commit.parameters["version"])
-    return math.inf
+def _without(rows: int, deleted: float) -> int:
+    return int(max(0, rows - deleted))
+
+
+def _nothing(_: Commit) -> bool:
+    return False
+
+
+def _undone_by(restore: Commit) -> Callable[[Commit], bool]:
+    """Which commits before it a RESTORE takes back; all, if it does not say."""
+    version = _number(restore.parameters.get("version"))
+    if version < math.inf:
+        return lambda commit: commit.version > version
+    ts = _restored_ts(restore.parameters)
+    return lambda commit: commit.committed_ts is None or commit.committed_ts > ts
+
+
+def _restored_ts(parameters: Mapping[str, Any]) -> float:
+    """Spark says its own time of day, deltalake milliseconds of Unix time."""
+    millis = _number(parameters.get("datetime"))
+    if millis < math.inf:
+        return millis / 1000
+    with suppress(TypeError, ValueError, OverflowError):
+        when = datetime.fromisoformat(parameters.get("timestamp", ""))
+        return (when if when.tzinfo else when.replace(tzinfo=UTC) - EASTERNMOST).timestamp()
+    return -math.inf
 
 
 def _deleted_rows(commit: Commit) -> float:
@@ -70,6 +99,7 @@ def _deleted_rows(commit: Commit) -> float:
 
 
 def _number(value: Any) -> float:
+    """Infinity: it is none."""
     with suppress(TypeError, ValueError):
         return int(value)
     return math.inf

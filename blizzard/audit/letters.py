@@ -17,7 +17,7 @@ from blizzard.audit.source import AuditedSource
 from blizzard.audit.tally import Tally
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.dead_letters import FILE_LETTER, RECORDS_PER_OBJECT, DeadLetters
-from blizzard.state.settled_letters import Settled, SettledLetters
+from blizzard.state.settled_letters import Scope, Settled, SettledLetters
 from blizzard.state.stored_letters import time_of
 from blizzard.storage.parallel_calls import ParallelCalls
 
@@ -68,6 +68,23 @@ class Found:
     def total(self, entry: LedgerEntry) -> int:
         """As many as the entry may ask for."""
         return self.records + (self.of_file and entry.state is FileState.FAILED)
+
+
+@dataclass(slots=True)
+class PutBack:
+    """The files of which records were put back, so that their newest commit has brought only some of their rows. Of
+    these the ledger may say nothing of refused records any more."""
+
+    source: AuditedSource
+    _paths: set[str] | None = None
+
+    def has_records_of(self, path: str) -> bool:
+        if self._paths is None:
+            settled = SettledLetters(self.source.state, self.source.identity.state_prefix).read()
+            self._paths = {
+                each for each, marks in settled.by_path.items() if any(mark.scope is Scope.RECORDS for mark, _ in marks)
+            }
+        return path in self._paths
 
 
 @dataclass(slots=True)

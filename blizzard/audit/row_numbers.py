@@ -22,8 +22,8 @@ ANY_SEQUENCE = -1
 
 
 class FoundRows(NamedTuple):
-    """The rows of one content of a file that the table has. `sequence`: of the oldest commit of one of them, or of the
-    file's newest one. `expected`: how many the commits have brought; None: nobody knows. `first`, `last`: the lowest
+    """The rows of one content of a file that the table has. `sequence`: of the commit that has brought all of it, or
+    ANY_SEQUENCE. `expected`: how many the commits have brought; None: nobody knows. `first`, `last`: the lowest
     and the highest number, 0 and -1 without rows. `checksum`: of the numbers; None: one may be there twice. `files`:
     numbers of the data files."""
 
@@ -62,11 +62,11 @@ class Suspect(NamedTuple):
 def found_rows(
     path: str, etag: str, sequence: int, expected: int | None, runs: Sequence[FileRun], *, is_distinct: bool, salt: int
 ) -> FoundRows:
-    """`sequence`: of the file's newest commit. `is_distinct`: whether no number is there twice."""
+    """`sequence`: as in FoundRows. `is_distinct`: whether no number is there twice."""
     return FoundRows(
         path,
         etag,
-        min((sequence, *(item.sequence for item in runs if item.sequence >= 0))),
+        sequence,
         expected,
         sum(item.rows for item in runs),
         min((item.first for item in runs), default=0),

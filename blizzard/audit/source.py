@@ -15,7 +15,8 @@ from blizzard.sweep.source_sweep import sweep_rules
 
 @dataclass(frozen=True, slots=True)
 class AuditedSource:
-    """`overwrites_count`: whether `on_overwrite` does something with a file that changed after it was ingested."""
+    """`overwrites_count`: whether `on_overwrite` does something with a file that changed after it was ingested.
+    `slice_bytes`: larger files are read in slices, each by a commit."""
 
     identity: SourceIdentity
     uri: str
@@ -29,6 +30,7 @@ class AuditedSource:
     late_interval_secs: float
     quiet_secs: float
     overwrites_count: bool
+    slice_bytes: int
 
     @property
     def files(self) -> ObjectStore:
@@ -68,6 +70,7 @@ def audited_source(pipeline: Pipeline, source: Source, s3: S3Settings) -> Audite
         late_interval_secs=source.sweep.late_interval_secs,
         quiet_secs=source.sweep.quiet_secs,
         overwrites_count=source.on_overwrite != "ignore",
+        slice_bytes=source.checkpoint.interval_bytes,
     )
 
 

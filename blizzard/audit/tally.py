@@ -18,7 +18,7 @@ class Tally:
     """`fates`: by partition. `found`: the files that are worth a name, by what is wrong with them. `sequences`: the
     commits whose files it has met. `digest`: a sum, which does not depend on how the source was divided into ranges.
     `sample`: files that may be read again, each with its hash. `gone`: rows that the table lacks, by the sequence of
-    the commit that brought them, or of a later one; ANY_SEQUENCE: any."""
+    the commit that brought them, or ANY_SEQUENCE."""
 
     fates: dict[str, Counter[str]] = field(default_factory=dict)
     skipped_by: Counter[str] = field(default_factory=Counter)

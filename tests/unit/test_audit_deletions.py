@@ -23,9 +23,11 @@ def commit(
     parameters: Mapping[str, Any] | None = None,
     txns: Mapping[str, int] | None = None,
     metric: str = "numDeletedRows",
+    at: float | None = None,
 ) -> Commit:
-    metrics = {} if rows is None else {metric: rows}
-    return Commit(version, txns or {}, None, None, None, None, operation, parameters or {}, metrics)
+    """`at`: the time of the commit; by default its version."""
+    metrics, ts = {} if rows is None else {metric: rows}, version if at is None else at
+    return Commit(version, txns or {}, None, ts, None, None, operation, parameters or {}, metrics)
 
 
 def restore(version: int, to: object) -> Commit:
@@ -68,19 +70,85 @@ def test_deletions_add_up() -> None:
     assert of({0: 3, 1: 2}, own(0, 0), commit(1, "DELETE", 2), own(2, 1), commit(3, "DELETE", 3)) == (0, 0)
 
 
+COMMITTED = own(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("deletions", "unexplained"),
+    [
+        ([commit(1, "DELETE", 3), COMMITTED], 3),
+        ([commit(1, "DELETE"), COMMITTED], 3),
+        ([commit(1, "TRUNCATE"), COMMITTED], 3),
+        ([commit(1, "MERGE", 9, metric="numTargetRowsDeleted"), COMMITTED], 3),
+        ([COMMITTED, commit(3, "DELETE", 3)], 0),
+        ([COMMITTED, commit(3, "DELETE", 2)], 1),
+        ([COMMITTED, commit(3, "TRUNCATE")], 0),
+        ([commit(1, "TRUNCATE"), COMMITTED, commit(3, "DELETE", 2)], 1),
+        ([commit(1, "DELETE", 1), COMMITTED, commit(3, "DELETE", 2)], 1),
+        ([commit(1, "TRUNCATE"), COMMITTED, commit(3, "DELETE")], 0),
+    ],
+)
+def test_what_was_deleted_before_rows_were_committed_are_not_these(deletions: list[Commit], unexplained: int) -> None:
+    assert of({1: 3}, own(0, 0), *deletions) == (unexplained, 0)
+    assert of({1: 3}, *deletions) == (unexplained, 0)
+
+
+def test_deletions_explain_only_rows_of_before() -> None:
+    log = own(0, 0), commit(1, "TRUNCATE"), own(2, 1), commit(3, "DELETE", 1), own(4, 2)
+    assert of({0: 7}, *log) == (0, 0)
+    assert of({0: 7, 1: 1}, *log) == (0, 0)
+    assert of({0: 7, 1: 3}, *log) == (2, 0)
+    assert of({0: 7, 1: 3, 2: 4}, *log) == (6, 0)
+    assert of({0: 7, 2: 4}, *log) == (4, 0)
+
+
+def test_rows_of_an_unknown_commit_may_have_been_deleted_by_any_commit() -> None:
+    log = own(0, 0), commit(1, "DELETE", 3), own(2, 1)
+    assert of({-1: 3}, *log) == (0, 0)
+    assert of({-1: 4}, *log) == (1, 0)
+    assert of({-1: 3, 1: 2}, *log) == (2, 0)
+    assert of({-1: 2, 1: 2}, *log, commit(3, "DELETE", 1)) == (1, 0)
+
+
 def test_a_restore_undoes_the_deletions_since_the_version_that_it_restores() -> None:
-    before = own(0, 0), commit(1, "DELETE", 2), own(2, 1), commit(3, "DELETE", 5)
-    assert of({1: 5}, *before, restore(4, 2)) == (3, 0)
-    assert of({1: 5}, *before, restore(4, 3)) == (0, 0)
-    assert of({1: 5}, *before, restore(4, 2), commit(5, "DELETE", 3)) == (0, 0)
+    before = own(0, 0), own(1, 1), commit(2, "DELETE", 2), own(3, 2), commit(4, "DELETE", 5)
+    assert of({1: 5}, *before, restore(5, 3)) == (3, 0)
+    assert of({1: 5}, *before, restore(5, 4)) == (0, 0)
+    assert of({1: 5}, *before, restore(5, 3), commit(6, "DELETE", 3)) == (0, 0)
 
 
 def test_a_restore_that_is_undone_itself_undoes_nothing() -> None:
     assert of({0: 2}, own(0, 0), commit(1, "DELETE", 2), restore(2, 0), restore(3, 1)) == (0, 0)
 
 
-def test_a_restore_that_does_not_say_what_it_has_restored_undoes_nothing() -> None:
-    assert of({0: 2}, own(0, 0), commit(1, "DELETE", 2), commit(2, "RESTORE")) == (0, 0)
+def test_rows_of_a_commit_that_was_undone_were_not_deleted_before_it() -> None:
+    assert of({1: 2}, own(0, 0), commit(1, "DELETE", 2), own(2, 1), restore(3, 1)) == (2, 0)
+
+
+NOON = 1_795_780_800
+"""2026-11-27 12:00 UTC."""
+
+
+@pytest.mark.parametrize(
+    ("said", "unexplained"),
+    [
+        ({"datetime": f"{(NOON + 5) * 1000}"}, 3),
+        ({"datetime": f"{(NOON + 10) * 1000}"}, 0),
+        ({"datetime": (NOON - 1) * 1000}, 5),
+        ({"version": "", "timestamp": "2026-11-27T12:00:05Z"}, 3),
+        ({"version": None, "timestamp": "2026-11-27 14:00:10.0+02:00"}, 0),
+        ({"timestamp": "2026-11-28 02:00:10.0"}, 0),
+        ({"timestamp": "2026-11-28 02:00:09.0"}, 3),
+        ({"timestamp": "yesterday"}, 5),
+        ({"timestamp": 7}, 5),
+        ({}, 5),
+    ],
+)
+def test_a_restore_by_time_undoes_what_came_after_it(said: Mapping[str, Any], unexplained: int) -> None:
+    """A time of day without its zone may be of any. One that cannot be read is before all deletions."""
+    deletions = commit(1, "DELETE", 2, at=NOON), commit(2, "DELETE", 3, at=NOON + 10)
+    log = own(0, 0), *deletions, commit(3, "RESTORE", parameters=said, at=NOON + 90_000)
+    assert of({0: 5}, *log) == (unexplained, 0)
 
 
 def test_rows_of_before_the_log_may_have_been_deleted_before_it() -> None:
@@ -91,9 +159,21 @@ def test_rows_of_before_the_log_may_have_been_deleted_before_it() -> None:
     assert deletions_of({3: 6}, reversed(log), APP_ID).log_begins == 7
 
 
-def test_the_log_is_read_no_further_than_needed() -> None:
+@pytest.mark.parametrize(
+    ("gone", "newest", "unexplained"),
+    [
+        ({0: 4}, commit(9, "DELETE", 4), 0),
+        ({3: 4}, own(9, 3), 4),
+        ({3: 2, 5: 2}, own(9, 2), 4),
+    ],
+)
+def test_the_log_is_read_no_further_than_needed(gone: Mapping[int, int], newest: Commit, unexplained: int) -> None:
     def commits() -> Any:
-        yield commit(9, "DELETE", 4)
+        yield newest
         raise AssertionError("the log was read further")
 
-    assert deletions_of({0: 4}, commits(), APP_ID) == Deletions(4)
+    assert deletions_of(gone, commits(), APP_ID) == Deletions(4, unexplained)
+
+
+def test_for_rows_of_an_unknown_commit_all_of_the_log_is_read() -> None:
+    assert of({-1: 4, 3: 1}, commit(0, "DELETE", 9), own(1, 3)) == (1, 0)

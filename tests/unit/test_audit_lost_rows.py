@@ -10,6 +10,8 @@ from deltalake import write_deltalake
 
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.cli import main
+from spark_job.main import EXIT_STOPPED
+from tests.unit.interruptions import StopsAfter
 from tests.unit.operator_world import OperatorWorld, kinds, paths
 
 FIRST, SECOND = "a/1.ndjson.gz", "b/2.ndjson.gz"
@@ -59,6 +61,54 @@ def test_a_delete_explains_no_more_rows_than_it_has_deleted(world: OperatorWorld
     rows = world.table().to_pyarrow_table()
     write_deltalake(world.table(), rows.filter(pa.compute.not_equal(rows["id"], "b0")), mode="overwrite")
     assert gone(world.audit()) == (Verdict.BAD, 2, 1)
+
+
+def write_anew_without(world: OperatorWorld, *ids: str) -> None:
+    """As another program does, which deletes nothing by a commit."""
+    rows = world.table().to_pyarrow_table()
+    kept = pa.compute.invert(pa.compute.is_in(rows["id"], pa.array(ids)))
+    write_deltalake(world.table(), rows.filter(kept), mode="overwrite")
+
+
+@pytest.mark.parametrize("predicate", ["id = 'a1' OR id = 'b0'", None])
+def test_a_delete_does_not_explain_rows_that_were_committed_after_it(
+    world: OperatorWorld, predicate: str | None
+) -> None:
+    world.table().delete(predicate)
+    world.land("c/3.ndjson.gz", "c0", "c1")
+    world.run()
+    deleted = 2 if predicate else 5
+    assert gone(world.audit()) == (Verdict.NOTES, deleted, 0)
+    write_anew_without(world, "c1")
+    assert gone(world.audit()) == (Verdict.BAD, deleted + 1, 1)
+
+
+def test_slices_of_a_file_may_have_been_deleted_before_the_last_one_came(tmp_path: Path) -> None:
+    """What is left are rows of the newest commit alone."""
+    world = OperatorWorld(tmp_path, {"pattern": "**", "checkpoint": {"interval_bytes": 1_000_000}})
+    world.land_bytes("a.ndjson", 250 * (b'{"id": "%s"}\n' % (b"x" * 8_000)))
+    stop = StopsAfter(1)
+    assert world.run_until(stop.event, stop.log) == EXIT_STOPPED
+    deleted = world.table().to_pyarrow_table().num_rows
+    assert 0 < deleted < 250
+    world.table().delete()
+    world.run(sweep=False)
+    left = world.table().to_pyarrow_table()["_source"].to_pylist()
+    assert [(each["row"], each["sequence"]) for each in left] == [(number, 1) for number in range(deleted, 250)]
+    assert gone(world.audit()) == (Verdict.NOTES, deleted, 0)
+
+
+def test_rows_may_have_been_deleted_before_a_record_of_their_file_was_put_back(tmp_path: Path) -> None:
+    """The ledger counts no refused record then, and has the commit that put it back."""
+    world = OperatorWorld(tmp_path)
+    world.land(FIRST, "a0", None, "a2")
+    world.run()
+    world.table().delete()
+    file = world.folder / "repaired.ndjson"
+    file.write_text(json.dumps({"path": FIRST, "row": 1, "record": {"id": "given"}}))
+    assert main(["replay", str(world.config_file), "--records", str(file)]) == 0
+    assert world.table().to_pyarrow_table()["id"].to_pylist() == ["given"]
+    assert gone(world.audit()) == (Verdict.NOTES, 2, 0)
 
 
 def test_a_table_that_was_written_anew_without_rows(world: OperatorWorld) -> None:
