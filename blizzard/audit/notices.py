@@ -33,15 +33,6 @@ _ODD_FILES: Mapping[str, str] = {
 }
 _OF_FILES = ("gone", "rows_expected", "rows_found", "announced_absent")
 """Counts of files that the source does not have."""
-_OF_STRANGERS: Mapping[str, str] = {
-    "rows_of_nobody": "{rows} rows name no source: another program wrote them. If they are copies, they are "
-    "there twice.",
-    "rows_of_other_sources": "{rows} rows are of sources that are not configured for this table, and that Blizzard has "
-    "committed to it: {sources}. Another configuration has them, or they were removed from this one.",
-    "rows_of_unknown_sources": "{rows} rows say that they are of sources that have never committed to this table: "
-    "{sources}. Another program wrote them. Delete them by `_source.source`.",
-}
-"""By kind; each is followed by where they are."""
 
 
 def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
@@ -152,8 +143,24 @@ def stranger_notices(strangers: Iterable[Strangers], checkpoint: Checkpoint) -> 
             continue
         named = _names([str(each.source) for each in some], len(some))
         files = _names([file for each in some for file in each.data_files], sum(len(each.data_files) for each in some))
-        text = _OF_STRANGERS[kind].format(rows=f"{sum(each.rows for each in some):,}", sources=named)
-        yield Notice(kind, f"{text} They are in data files such as {files}.")
+        rows = sum(each.rows for each in some)
+        yield Notice(kind, f"{rows:,} rows {_of_strangers(kind, named)} They are in data files such as {files}.")
+
+
+def _of_strangers(kind: str, sources: str) -> str:
+    match kind:
+        case "rows_of_nobody":
+            return "name no source: another program wrote them. If they are copies, they are there twice."
+        case "rows_of_other_sources":
+            return (
+                f"are of sources that are not configured for this table, and that Blizzard has committed to it: {sources}. "
+                "Another configuration has them, or they were removed from this one."
+            )
+        case _:
+            return (
+                f"say that they are of sources that have never committed to this table: {sources}. Another program "
+                "wrote them. Delete them by `_source.source`."
+            )
 
 
 def receipt_notices(source: AuditedSource, tally: Tally) -> Iterator[Notice]:
