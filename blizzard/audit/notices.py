@@ -153,8 +153,8 @@ def _of_strangers(kind: str, sources: str) -> str:
             return "name no source: another program wrote them. If they are copies, they are there twice."
         case "rows_of_other_sources":
             return (
-                f"are of sources that are not configured for this table, and that Blizzard has committed to it: {sources}. "
-                "Another configuration has them, or they were removed from this one."
+                f"are of sources that are not configured for this table, and that Blizzard has committed to it: "
+                f"{sources}. Another configuration has them, or they were removed from this one."
             )
         case _:
             return (
