@@ -55,12 +55,15 @@ class OpenTable:
             _check(table)
         return table
 
-    def committed(self, table: DeltaTable, before: int) -> bool:
-        """This table has just made a commit, above version `before`. Returns whether the next one may come from here,
-        too: after commits of others that came with it only Spark may write to the table."""
+    def committed(self, table: DeltaTable, before: int) -> None:
+        """This table has just made a commit, above version `before`."""
         sync_files(self._store, map(commit_key, range(before + 1, table.version() + 1)))
         if table is self._table:
             self._etag = self._listed(table.version())[1]
+
+    def goes_on(self, table: DeltaTable) -> bool:
+        """Whether the next commit may come from here, too: after commits of others that came with this table's last one
+        only Spark may write to it."""
         try:
             _check(table)
         except NeedsSpark:

@@ -141,13 +141,13 @@ class AppendTransaction:
     def _follow_up(self, before: int) -> None:
         """After a commit that stands. Raises CommitOutcomeUnknown if it may not be on the disk yet."""
         try:
-            goes_on = self._opened.committed(self._table, before)
+            self._opened.committed(self._table, before)
         except (BlizzardError, OSError) as error:
             self._opened.forget()
             raise CommitOutcomeUnknown(
                 f"the commit was made, and then an error came: {type(error).__name__}: {first_line(str(error))}"
             ) from error
-        if goes_on:
+        if self._opened.goes_on(self._table):
             self._write_checkpoint(before)
 
     def _write_checkpoint(self, before: int) -> None:
