@@ -54,7 +54,7 @@ def _overwrite_commits() -> None:
         ]
         self._store.put(commit_key(before + 1), encoded(actions))
         self._table.update_incremental()
-        self._opened.committed(before)
+        self._opened.committed(self._table, before)
         return before + 1
 
     AppendTransaction.commit = commit  # type: ignore[method-assign]
