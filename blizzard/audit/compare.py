@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.audit.gaps import entries_at
-from blizzard.audit.letters import PutBack, Refused, compare_letters, has_letters
+from blizzard.audit.letters import Refused, Settlements, compare_letters, has_letters
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
 from blizzard.audit.row_numbers import (
@@ -102,7 +102,7 @@ class CompareRange:
             )
         except RunUnreadable as error:
             return json.dumps({"lost_run": error.ref.name})
-        compare_letters(plan.source, comparison.refused, comparison.tally, plan.salt)
+        compare_letters(plan.source, comparison.settlements, comparison.refused, comparison.tally, plan.salt)
         return comparison.tally.to_json()
 
 
@@ -129,21 +129,21 @@ def _entries(folder: Path, plan: ComparePlan, ledger: Ledger, number: int) -> It
 @dataclass(slots=True)
 class Comparison:
     """Fills `tally`. `announced`: of this range. `refused`: afterwards, the files whose dead letters are needed.
-    `put_back`: read as soon as rows of a file are gone."""
+    `settlements`: read as soon as rows of a file are gone."""
 
     plan: ComparePlan
     reach: Reach
     announced: dict[str, frozenset[str]] = field(default_factory=dict)
     tally: Tally = field(default_factory=Tally)
     refused: list[Refused] = field(default_factory=list)
-    put_back: PutBack = field(init=False)
+    settlements: Settlements = field(init=False)
     _folder: str | None = None
     _fates: Counter[str] = field(default_factory=Counter)
     _in_progress: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
         self._in_progress = frozenset(self.plan.checkpoint.in_progress)
-        self.put_back = PutBack(self.plan.source)
+        self.settlements = Settlements(self.plan.source)
 
     def run(self, listed: Iterable[ObjectInfo], entries: Iterable[LedgerEntry], rows: Rows) -> None:
         """`listed` and `entries` are sorted by path."""
@@ -274,7 +274,7 @@ class Comparison:
         if not is_one or any(item.sequence != entry.sequence for item in runs):
             return ANY_SEQUENCE
         is_whole = sum(item.rows for item in runs) >= entry.rows
-        return entry.sequence if is_whole or not self.put_back.has_records_of(entry.path) else ANY_SEQUENCE
+        return entry.sequence if is_whole or not self.settlements.has_records_of(entry.path) else ANY_SEQUENCE
 
     # -- the sample
 

@@ -36,11 +36,13 @@ def has_letters(entry: LedgerEntry) -> bool:
     return entry.rejected > 0 or entry.state is FileState.FAILED
 
 
-def compare_letters(source: AuditedSource, refused: Iterable[Refused], tally: Tally, salt: int) -> None:
+def compare_letters(
+    source: AuditedSource, settlements: "Settlements", refused: Iterable[Refused], tally: Tally, salt: int
+) -> None:
     """Names in `tally` the files that have fewer letters than refused records, and as suspects those with two of a
     record, and those whose rows are not the records without a letter. A record that was put back has its letter still,
     so more letters are no fault."""
-    looking = _Looking(source, salt)
+    looking = _Looking(source, settlements, salt)
     with ParallelCalls(PARALLEL_FILES, name="letters") as calls:
         for entry, rows in refused:
             if entry.rejected <= RECORDS_PER_OBJECT:
@@ -71,20 +73,23 @@ class Found:
 
 
 @dataclass(slots=True)
-class PutBack:
-    """The files of which records were put back, so that their newest commit has brought only some of their rows. Of
-    these the ledger may say nothing of refused records any more."""
+class Settlements:
+    """What is settled of the letters of a source, read as soon as somebody asks, by one of several threads."""
 
     source: AuditedSource
-    _paths: set[str] | None = None
+    _settled: Settled | None = None
+    _lock: Lock = field(default_factory=Lock)
+
+    def read(self) -> Settled:
+        with self._lock:
+            if self._settled is None:
+                self._settled = SettledLetters(self.source.state, self.source.identity.state_prefix).read()
+            return self._settled
 
     def has_records_of(self, path: str) -> bool:
-        if self._paths is None:
-            settled = SettledLetters(self.source.state, self.source.identity.state_prefix).read()
-            self._paths = {
-                each for each, marks in settled.by_path.items() if any(mark.scope is Scope.RECORDS for mark, _ in marks)
-            }
-        return path in self._paths
+        """Whether records of this file were put back, so that its newest commit has brought only some of its rows. Of
+        such a file the ledger may say nothing of refused records any more."""
+        return any(mark.scope is Scope.RECORDS for mark, _ in self.read().by_path.get(path, ()))
 
 
 @dataclass(slots=True)
@@ -92,11 +97,10 @@ class _Looking:
     """At the letters of some files, by several threads."""
 
     source: AuditedSource
+    settlements: Settlements
     salt: int
     found: list[tuple[LedgerEntry, Found]] = field(default_factory=list)
     suspects: list[Suspect] = field(default_factory=list)
-    _settled: Settled | None = None
-    _lock: Lock = field(default_factory=Lock)
 
     def look(self, entry: LedgerEntry, rows: FoundRows | None) -> None:
         letters = _letters_of(self.source)
@@ -122,7 +126,7 @@ class _Looking:
         """`written`: when the letters were, in Unix seconds; None: there are too few for one to be settled."""
         still_open = {*numbers}
         if written is not None:
-            settled = self._marks()
+            settled = self.settlements.read()
             still_open = {
                 number
                 for number, ts in zip(numbers, written, strict=True)
@@ -133,12 +137,6 @@ class _Looking:
         suspect = suspect_of(rows, entry.rejected, sorted(still_open), salt=self.salt)
         if suspect is not None:
             self.suspects.append(suspect)
-
-    def _marks(self) -> Settled:
-        with self._lock:
-            if self._settled is None:
-                self._settled = SettledLetters(self.source.state, self.source.identity.state_prefix).read()
-            return self._settled
 
 
 def _is_as_written(letters: DeadLetters, entry: LedgerEntry) -> bool:

@@ -99,8 +99,7 @@ def _report(
 ) -> AuditReport | TopicAuditReport:
     if source.kafka is not None:
         return audit_of_topics(pipeline, source, source.kafka, settings, time.time(), shown)
-    beside = (each for other, each in config.sources() if other.table_uri == pipeline.table_uri)
-    known = frozenset(each.id for each in beside)
+    known = config.sources_of(pipeline.table_uri)
     return _audit(config, audited_source(pipeline, source, settings), known, wish, processes, shown)
 
 

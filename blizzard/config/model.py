@@ -317,6 +317,10 @@ class Config(Section):
         """Every source with its pipeline, in the order of the file."""
         return ((pipeline, source) for pipeline in self.pipelines.values() for source in pipeline.sources.values())
 
+    def sources_of(self, table_uri: str) -> frozenset[str]:
+        """The ids of all sources that this table is configured for."""
+        return frozenset(source.id for pipeline, source in self.sources() if pipeline.table_uri == table_uri)
+
     def file_sources(self) -> Iterator[tuple[Pipeline, Source]]:
         """Those whose files have a `uri`."""
         return ((pipeline, source) for pipeline, source in self.sources() if source.kafka is None)

@@ -37,9 +37,7 @@ def active_files(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
         return ActiveFiles(
             problem=f"the table's location has {' '.join(sorted(misread))} in it, which deltalake misreads"
         )
-    if uri.startswith(("s3:", "s3a:")):
-        return in_own_process(_read, uri, version, settings)
-    return _read(uri, version, settings)
+    return in_own_process(_read, uri, version, settings) if _is_on_s3(uri) else _read(uri, version, settings)
 
 
 def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
@@ -61,9 +59,8 @@ def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
 
 def ever_committed(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
     """Which of these have a Txn in the table. Only for one whose `active_files` have no problem."""
-    if uri.startswith(("s3:", "s3a:")):
-        return in_own_process(_with_txn, uri, version, settings, app_ids)
-    return _with_txn(uri, version, settings, app_ids)
+    asked = uri, version, settings, app_ids
+    return in_own_process(_with_txn, *asked) if _is_on_s3(uri) else _with_txn(*asked)
 
 
 def _with_txn(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
@@ -74,8 +71,12 @@ def _with_txn(uri: str, version: int, settings: S3Settings, app_ids: Collection[
 def _opened(uri: str, version: int, settings: S3Settings) -> "DeltaTable":
     from deltalake import DeltaTable
 
-    options = dict(storage_options(settings)) if uri.startswith(("s3:", "s3a:")) else None
+    options = dict(storage_options(settings)) if _is_on_s3(uri) else None
     return DeltaTable(uri, version=version, storage_options=options)
+
+
+def _is_on_s3(uri: str) -> bool:
+    return uri.startswith(("s3:", "s3a:"))
 
 
 def _deleted_rows(table: "DeltaTable") -> dict[str, Sequence[int]]:

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from botocore.exceptions import BotoCoreError, ClientError  # type: ignore[import-untyped]
 
 from blizzard.log import first_line
-from blizzard.table.glue_table import is_same_location, table_name
+from blizzard.table.glue_table import is_same_location, registered_location, table_name
 from functions.runtime import FunctionLog
 
 RETRY_SECS = 900.0
 """Between attempts to register a table that could not be. Each one is logged."""
-MISSING, TAKEN = "EntityNotFoundException", "AlreadyExistsException"
+TAKEN = "AlreadyExistsException"
 
 
 class TableNotRegistered(Exception):
@@ -73,10 +73,10 @@ class TableCatalog:
         one."""
         if self._client is None:
             self._client = self.make_client()
-        found = self._location(self._client, name)
+        found = registered_location(self._client, self.database, name)
         if found is None and self._create(self._client, name, location):
             return
-        found = found or self._location(self._client, name)
+        found = found or registered_location(self._client, self.database, name)
         if found is None or not is_same_location(found, location):
             raise TableNotRegistered(
                 f"the table {name} of the Glue database {self.database}: expected the location {location}, found "
@@ -93,16 +93,6 @@ class TableCatalog:
             raise
         self.log.info("table_registered", database=self.database, table=name, location=location)
         return True
-
-    def _location(self, client: GlueClient, name: str) -> str | None:
-        """None: there is no such table, or no such database."""
-        try:
-            table = client.get_table(DatabaseName=self.database, Name=name)["Table"]
-        except ClientError as error:
-            if error.response["Error"]["Code"] == MISSING:
-                return None
-            raise
-        return str(table.get("StorageDescriptor", {}).get("Location", ""))
 
 
 def table_input(name: str, location: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from blizzard.prices.backlog import (
     COMMIT_REQUESTS,
     DISPATCH_REQUESTS,
     DISPATCH_SECS,
+    LOG_GB,
     MEMORY_GB,
     SEGMENT_REQUESTS,
     VCPUS,
@@ -16,7 +17,7 @@ from infra.prices.quantities import DAYS_SECS, SWEEP_REQUESTS, Quantities
 
 SWEEP_SECS, COLLECT_SECS = 1.0, 0.3
 """Assumed durations of one invocation."""
-IDLE_LOG_GB, BUSY_LOG_GB = 0.2, 0.5
+IDLE_LOG_GB = 0.2
 FILES, BATCHES, BATCH_SECS = 1_000_000, 1_000, 20
 """A million files in one day, in batches of a thousand."""
 EVENTS_PER_RECEIVE, RUNS = 10, 1_000
@@ -96,7 +97,7 @@ def million_files(used: Quantities, prices: PriceList) -> list[Item]:
             wakes * DISPATCH_SECS * used.dispatcher_gb,
             "lambda_gb_second",
         ),
-        row("logs, most of them Spark's: GB", BUSY_LOG_GB, "log_gb"),
+        row("logs, most of them Spark's: GB", BATCHES * LOG_GB, "log_gb"),
     ]
 
 

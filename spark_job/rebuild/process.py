@@ -19,7 +19,7 @@ from blizzard.log import Log
 from blizzard.storage.heads import heads
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.main import run_once
-from spark_job.rebuild.compare import compared_tables
+from spark_job.rebuild.compare import Comparison, compared_tables
 from spark_job.rebuild.move import move
 from spark_job.rebuild.parts import Parts
 from spark_job.rebuild.staged_store import StagedStore
@@ -93,8 +93,7 @@ class RebuildProcess:
 
     def _known(self, pipeline: Pipeline, source: Source) -> set[str]:
         """The ids of all configured sources of the table."""
-        known = {each.id for other, each in self.config.sources() if other.table_uri == pipeline.table_uri}
-        return known | {source.id}
+        return {*self.config.sources_of(pipeline.table_uri), source.id}
 
     def _state_rebuild(self, pipeline: Pipeline, source: Source) -> StateRebuild | TopicStateRebuild:
         """Raises PermanentError for a source that reads topics, if Kafka's client is not installed."""
@@ -152,9 +151,7 @@ class RebuildProcess:
                 f"there is no table {old.table_uri}, so nothing shows whether {new.table_uri} has everything. Change "
                 "`table_uri` by hand."
             )
-        if self._announced_again(old, new) and (code := self._drain(new)) != EXIT_OK:
-            return code
-        if (code := self._compared(old, new, without_gone=without_gone)) != EXIT_OK:
+        if (code := self._compared(old, new, without_gone=without_gone, announces=True)) != EXIT_OK:
             return code
         if not self.agreed():
             return EXIT_DECLINED
@@ -182,34 +179,34 @@ class RebuildProcess:
             if self._exists(pipeline, source) and move(self.parts(pipeline, source), None, sleep=time.sleep):
                 tell(taken_back=source.id)
 
-    def _compared(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
-        """Success if the new table has all that it has to have."""
-        code = EXIT_OK
+    def _compared(self, old: Pipeline, new: Pipeline, *, without_gone: bool, announces: bool = False) -> int:
+        """Success if the new table has all that it has to have. `announces`: whether what it lacks is announced and
+        read before. No sweep finds it: this had been another table before, whose state has lost files without rows."""
+        found = dict[str, Comparison]()
         for name in old.sources:
             if self.stop.is_set():
                 return EXIT_STOPPED
-            found = compared_tables(self.parts(old, old.sources[name]), self.parts(new, new.sources[name]))
-            is_complete = found.is_complete(without_gone=without_gone)
-            tell(compared=found.as_document(), complete=is_complete)
+            found[name] = compared_tables(self.parts(old, old.sources[name]), self.parts(new, new.sources[name]))
+        announced = [announces and self._announced(new, new.sources[name], found[name].lacking) for name in found]
+        if any(announced):
+            code = self._drain(new)
+            return self._compared(old, new, without_gone=without_gone) if code == EXIT_OK else code
+        code = EXIT_OK
+        for each in found.values():
+            is_complete = each.is_complete(without_gone=without_gone)
+            tell(compared=each.as_document(), complete=is_complete)
             code = code if is_complete else EXIT_FAILED
         return code
 
-    def _announced_again(self, old: Pipeline, new: Pipeline) -> bool:
-        """Announces what the new table lacks and its sweeps do not find: it had been another one before, and its state
-        has lost files without rows. Returns whether there was any."""
-        found = False
-        for name in old.sources:
-            audited = audited_source(new, new.sources[name], self.s3)
-            lacking = compared_tables(self.parts(old, old.sources[name]), self.parts(new, new.sources[name])).lacking
-            there = [
-                info for info in heads(audited.files, lacking, at_once=PARALLEL_HEADS).values() if info is not None
-            ]
-            missing = [(info.key, info.size, info.etag, info.modified_ts) for info in there]
-            if missing:
-                checkpoint = read_snapshot(audited).checkpoint
-                announce(audited, checkpoint, missing, writer_id=new_id(), now_ts=time.time())
-            found = found or bool(missing)
-        return found
+    def _announced(self, new: Pipeline, source: Source, lacking: Sequence[str]) -> bool:
+        """Returns whether the source still has any of these files."""
+        audited = audited_source(new, source, self.s3)
+        there = (info for info in heads(audited.files, lacking, at_once=PARALLEL_HEADS).values() if info is not None)
+        missing = [(info.key, info.size, info.etag, info.modified_ts) for info in there]
+        if missing:
+            checkpoint = read_snapshot(audited).checkpoint
+            announce(audited, checkpoint, missing, writer_id=new_id(), now_ts=time.time())
+        return bool(missing)
 
     def _drain(self, pipeline: Pipeline) -> int:
         engine = self.engine_of(pipeline)

@@ -14,7 +14,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from blizzard.audit.audit import Audit
-from blizzard.audit.report import AuditReport
+from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
@@ -137,6 +137,12 @@ class OperatorWorld:
         with self.auditing(**options) as audit:
             audit.run()
             return audit.report()
+
+
+def assert_well(world: OperatorWorld) -> None:
+    """An audit has nothing to say."""
+    report = world.audit()
+    assert (report.verdict, report.notices) == (Verdict.GOOD, []), report
 
 
 def paths(report: AuditReport, kind: str) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from blizzard.config.load import load_config
@@ -78,14 +79,7 @@ class RebuildLake:
         if without is not None:
             kept = [each["file"] != without for each in rows["_source"].to_pylist()]
             rows = rows.filter(kept)
-        copied = self.folder / "copied"
-        write_deltalake(str(copied), rows)
-        shutil.rmtree(path / "_delta_log")
-        for file in path.glob("*.parquet"):
-            file.unlink()
-        for each in copied.iterdir():
-            each.rename(path / each.name)
-        copied.rmdir()
+        become_table_of(path, rows)
 
     def process(self, *, log: Log = silent, agreed: Callable[[], bool] = lambda: True) -> RebuildProcess:
         """What `blizzard rebuild` runs, in this process."""
@@ -108,6 +102,18 @@ class RebuildLake:
         found = sorted((row["_source"]["file"], row["id"], row["amount"]) for row in rows)
         landed = [(path, each, n) for path, ids in self.landed.items() for n, each in enumerate(ids)]
         assert found == sorted(row for row in landed if row[0] not in gone)
+
+
+def become_table_of(table: Path, rows: pa.Table) -> None:
+    """A new table of these rows, whose log says nothing of Blizzard, takes the place of data and log."""
+    copied = table.with_name("copied")
+    write_deltalake(str(copied), rows)
+    shutil.rmtree(table / "_delta_log")
+    for file in table.glob("*.parquet"):
+        file.unlink()
+    for each in copied.iterdir():
+        each.rename(table / each.name)
+    copied.rmdir()
 
 
 def local_engine() -> LocalEngine:

@@ -11,7 +11,7 @@ from deltalake import write_deltalake
 
 from blizzard.audit.report import Verdict
 from blizzard.cli import main
-from tests.unit.operator_world import OperatorWorld, kinds, paths
+from tests.unit.operator_world import OperatorWorld, assert_well, kinds, paths
 
 GOOD, DIRTY, TORN = "a/1.ndjson.gz", "b/2.ndjson.gz", "b/torn.ndjson.gz"
 
@@ -26,11 +26,6 @@ def world(tmp_path: Path) -> OperatorWorld:
     made.run()
     assert_well(made)
     return made
-
-
-def assert_well(world: OperatorWorld) -> None:
-    report = world.audit()
-    assert (report.verdict, report.notices) == (Verdict.GOOD, []), report
 
 
 def stored(world: OperatorWorld, name: str) -> Path:

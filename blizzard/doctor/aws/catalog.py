@@ -7,9 +7,8 @@ from blizzard.doctor.aws.stack import Stack
 from blizzard.doctor.check import Check, Finding, ok, skipped, warning
 from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.storage.open import open_store
-from blizzard.table.glue_table import is_same_location, table_name
+from blizzard.table.glue_table import MISSING, is_same_location, registered_location, table_name
 
-MISSING = "EntityNotFoundException"
 ADVICE = "docs/runbook.md#a-table-is-not-in-the-catalog says what it can be. Nothing of the ingestion depends on it"
 
 
@@ -48,16 +47,10 @@ def _has_commit(stack: Stack, pipeline: Pipeline) -> bool:
 
 
 def _wrong(stack: Stack, database: str, pipeline: Pipeline) -> str | None:
-    from botocore.exceptions import ClientError
-
     name = table_name(pipeline.name)
-    try:
-        table = stack.client("glue").get_table(DatabaseName=database, Name=name)["Table"]
-    except ClientError as error:
-        if error.response["Error"]["Code"] != MISSING:
-            raise
+    found = registered_location(stack.client("glue"), database, name)
+    if found is None:
         return f"the table {name} of pipeline {pipeline.name} is not registered"
-    found = str(table.get("StorageDescriptor", {}).get("Location", ""))
     if is_same_location(found, pipeline.table_uri):
         return None
     return f"the table {name} has the location {found or 'none'}, expected {pipeline.table_uri} of its pipeline"

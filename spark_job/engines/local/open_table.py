@@ -115,7 +115,8 @@ class OpenTable:
         """Asks the table's last checkpoint, since opening a table takes the memory already."""
         try:
             pointer = json.loads(self._store.get(LAST_CHECKPOINT))
-            files = pointer["size"] if (files := pointer.get("numOfAddFiles")) is None else files
+            added = pointer.get("numOfAddFiles")
+            files = pointer["size"] if added is None else added
         except (NotFound, BucketMissing, *json_fields.MALFORMED):
             return
         if isinstance(files, int) and files > MAX_FILES:

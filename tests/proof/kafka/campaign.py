@@ -101,10 +101,13 @@ class Round:
 
     def _begin(self) -> None:
         """Before that, what retention takes was never the source's."""
+        self._run_well("the first job")
+
+    def _run_well(self, which: str) -> None:
         job = self._start()
         try:
             if (status := self._end(job)) != 0:
-                raise Failed(f"the first job ended with {status}; its log: {self._log}", self._steps)
+                raise Failed(f"{which} ended with {status}; its log: {self._log}", self._steps)
         finally:
             job.stop()
 
@@ -278,12 +281,7 @@ class Round:
 
     def _to_the_end(self) -> None:
         self._step("a job runs to its end")
-        job = self._start()
-        try:
-            if (status := self._end(job)) != 0:
-                raise Failed(f"the last job ended with {status}; its log: {self._log}", self._steps)
-        finally:
-            job.stop()
+        self._run_well("the last job")
 
     def _truncated(self) -> None:
         """All replicas of a partition lose their log, and it gets other messages with the same offsets, and more of

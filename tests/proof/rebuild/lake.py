@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
 from blizzard.state.dead_letters import DeadLetters
@@ -19,6 +19,7 @@ from tests.proof import places
 from tests.proof.campaign import Run
 from tests.proof.file_names import drawn
 from tests.proof.rebuild.processes import PIPELINE
+from tests.unit.rebuild_lake import become_table_of
 
 SOURCES = ("shop", "market")
 _SOURCE = """\
@@ -153,14 +154,7 @@ class Lake:
 
     def _copy_rows(self, table: str, rng: random.Random) -> str:
         """The table becomes one with the same rows, and without a log of ours."""
-        path, copied = self.folder / table, self.folder / "copied"
-        write_deltalake(str(copied), DeltaTable(str(path)).to_pyarrow_table())
-        shutil.rmtree(path / "_delta_log")
-        for file in path.glob("*.parquet"):
-            file.unlink()
-        for each in copied.iterdir():
-            each.rename(path / each.name)
-        copied.rmdir()
+        become_table_of(self.folder / table, DeltaTable(str(self.folder / table)).to_pyarrow_table())
         return "the rows were copied into a table without the log"
 
 

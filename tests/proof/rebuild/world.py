@@ -44,7 +44,7 @@ class World:
     """Tables, besides the first one."""
     seed: str = ""
     said: str = ""
-    """The end of what the last process said that was alone."""
+    """The end of what the last process said."""
     refused: bool = False
     """Whether it was an operator who was told that rows would be lost."""
 
@@ -106,16 +106,21 @@ class World:
 
     def _end(self, who: Sequence[str], processes: Sequence[ForkedProcess]) -> None:
         for name, process in zip(who, processes, strict=True):
-            ended = process.wait()
-            self.done.append(f"{name}: {'killed' if ended == KILLED else f'exit code {ended}'}")
-            if ended not in (KILLED, 0, 1) or "Traceback" in process.log.read_text():
-                self.fail(f"a {name} ended with {ended}: {process.log.read_text()[-SAID:]}")
-            if ended == KILLED:
-                self.run.counts[KILLS] += 1
-                self.run.counts[f"kills of the {name}"] += 1
-            self.run.counts[TAKEN_BACK] += any("taken_back" in event for event in process.events())
-            process.log.unlink()
+            self._ended(name, process)
         self._look_at_the_configuration()
+
+    def _ended(self, who: str, process: ForkedProcess) -> int:
+        ended, text, events = process.wait(), process.log.read_text(), process.events()
+        process.log.unlink()
+        self.done.append(f"{who}: {'killed' if ended == KILLED else f'exit code {ended}'}")
+        if ended not in (KILLED, 0, 1) or "Traceback" in text:
+            self.fail(f"a {who} ended with {ended}: {text[-SAID:]}")
+        if ended == KILLED:
+            self.run.counts[KILLS] += 1
+            self.run.counts[f"kills of the {who}"] += 1
+        self.run.counts[TAKEN_BACK] += any("taken_back" in event for event in events)
+        self.said, self.refused = text[-SAID:], any(_would_lose_rows(event) for event in events)
+        return ended
 
     def _look_at_the_configuration(self) -> None:
         text = self.lake.config.read_text()
@@ -129,14 +134,7 @@ class World:
         self.done.append(f"the configuration names {self.table}")
 
     def _alone(self, who: str, config: Path | None = None) -> int:
-        process = self._start(who, config=config)
-        ended = process.wait()
-        self.done.append(f"{who}, alone: exit code {ended}")
-        if ended not in (0, 1):
-            self.fail(f"a {who} ended with {ended}: {process.log.read_text()[-SAID:]}")
-        self.said = process.log.read_text()[-SAID:]
-        self.refused = any(_would_lose_rows(event) for event in process.events())
-        process.log.unlink()
+        ended = self._ended(who, self._start(who, config=config))
         self._look_at_the_configuration()
         return ended
 
