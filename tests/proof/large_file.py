@@ -25,7 +25,16 @@ def commits_of_a_part(place: str) -> str:
 def parts_in(log: LoggedCommits, table: ObjectStore) -> int:
     """The number of commits that leave some records of a file to the next ones. `table`: with the bases that their
     states name; those of which a base is gone do not count."""
-    return sum(any(read < RECORDS for read in _in_progress(places.state_of(actions), table)) for _, actions in log)
+    return len(versions_of_parts(log, table))
+
+
+def versions_of_parts(log: LoggedCommits, table: ObjectStore) -> set[int]:
+    """The versions of the table that these commits made."""
+    return {
+        version
+        for version, actions in log
+        if any(read < RECORDS for read in _in_progress(places.state_of(actions), table))
+    }
 
 
 def _in_progress(state: Mapping[str, Any], table: ObjectStore) -> Iterable[int]:

@@ -34,7 +34,7 @@ from tests.proof.kill.names import (
 )
 from tests.proof.kill.stage import Stage
 from tests.proof.ledger.damage import DAMAGES_BESIDE_RECEIPTS, damage
-from tests.proof.places import Place
+from tests.proof.places import LoggedCommits, Place
 from tests.spark.lake import SHORT_JOB, conf_options
 
 FOLDER, SOURCE = "landing", "events:landing"
@@ -76,6 +76,8 @@ class KilledTable:
         """Paths that operators had replaced."""
         self._named: set[str] = set()
         """Columns that files have brought, as of the last comparison."""
+        self._parts: set[int] = set()
+        """Versions of commits that left a part of a file to the next ones."""
         self._done: list[str] = []
         """Steps since the last successful comparison."""
         self.planned_kills: list[PlannedKill] = []
@@ -100,6 +102,7 @@ class KilledTable:
         step, nth, whom, rng = planned.step, planned.nth, planned.whom, random.Random(planned.seed)
         self._done += self._landing.land(rng, self._run)
         if not self._run.variant and rng.random() < DAMAGED_SHARE:
+            self._note_parts(places.log_of(self.place.table()))  # damaged, the bases may no longer tell
             what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_BESIDE_RECEIPTS))
             self._run.counts[DAMAGED] += 1
             self._done.append(f"the ledger was damaged: {what}")
@@ -251,9 +254,13 @@ class KilledTable:
         self._run.counts[f"comparisons on {self.place.name}"] += 1
         self._run.counts[new_fields.ADDED] += len({*names} - self._named)
         self._named |= {*names}
-        self._run.counts[large_file.commits_of_a_part(self.place.name)] = large_file.parts_in(log, self.place.table())
+        self._note_parts(log)
+        self._run.counts[large_file.commits_of_a_part(self.place.name)] = len(self._parts)
         self._done.clear()
         self.planned_kills.clear()
+
+    def _note_parts(self, log: LoggedCommits) -> None:
+        self._parts |= large_file.versions_of_parts(log, self.place.table())
 
     def _fail(self, why: str) -> None:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
