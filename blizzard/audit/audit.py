@@ -30,10 +30,10 @@ from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, joined
-from blizzard.audit.strangers import Strangers, strangers_of
+from blizzard.audit.strangers import Strangers, by_kind, strangers_of
 from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import CountNumbers, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
-from blizzard.audit.tally import Tally
+from blizzard.audit.tally import DIGEST_BYTES, Tally, digest_of
 from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint
 from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.sweep.rules import MANY_FOLDERS
@@ -117,13 +117,16 @@ class Audit:
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
         self._notices += notices.file_notices(self.tally, self.active.problem)
         self._notices += notices.folder_notices(self.prefix, self.tally)
+        self._notices += notices.uncounted_notices(self.tally, pieces)
         self._notices += notices.deletion_notices(self._deletions)
         self._notices += notices.stranger_notices(self._strangers, self.snapshot.checkpoint)
         self._notices += notices.receipt_notices(self.source, self.tally)
 
     def report(self, sample: SampleAudit | None = None, repaired: int | None = None) -> AuditReport:
         tally, identity = self.tally, self.source.identity
-        is_wrong = any(tally.found.get(kind) for kind in BAD) or (sample is not None and is_bad(sample))
+        is_wrong = any(tally.found.get(kind) for kind in BAD) or (
+            sample is not None and is_bad(sample, self._gone_of_uncounted())
+        )
         is_wrong = is_wrong or any(notice.kind in BAD_NOTICES for notice in self._notices)
         is_noted = self._notices or (sample is not None and (sample.problem or sample.differ))
         noted = Verdict.NOTES if is_noted else Verdict.GOOD
@@ -156,8 +159,23 @@ class Audit:
             table_version=self.snapshot.version,
             sequence=self.snapshot.checkpoint.sequence if self.snapshot.checkpoint.sequence >= 0 else None,
             listed_at=self._listed_ts,
-            digest=f"{tally.digest & (1 << 256) - 1:064x}",
+            digest=f"{self._digest():064x}",
         )
+
+    def _digest(self) -> int:
+        """With the rows of strangers."""
+        strangers = (
+            digest_of(f"{kind}\0{each.source}\0{each.rows}")
+            for kind, some in by_kind(self._strangers).items()
+            for each in some
+        )
+        return (self.tally.digest + sum(strangers)) % (1 << 8 * DIGEST_BYTES)
+
+    def _gone_of_uncounted(self) -> dict[str, int]:
+        """Rows that are known to be gone, of those files of the sample whose rows the ledger does not count."""
+        deleted = self.tally.found.get("rows_deleted", ())
+        gone = {path: expected - distinct for path, _, expected, _, distinct in deleted}
+        return {path: gone.get(path, 0) for _, (path, *_, is_counted) in self.tally.sample if not is_counted}
 
     @property
     def _salt(self) -> int:

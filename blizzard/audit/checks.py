@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from blizzard.audit.commits_of import CommitOfFile, FileInCommit
-from blizzard.audit.compare import record_digest
+from blizzard.audit.compare import object_digest
 from blizzard.audit.reach import Fate
 from blizzard.audit.row_numbers import SUSPECTS, UNCOUNTED, Suspect, name_faults
 from blizzard.audit.source import AuditedSource
@@ -94,10 +94,10 @@ def _move(tally: Tally, path: str, rows: int, before: tuple[str, Fate], after: t
     """An object whose etag or fate turned out to be another one; None: it does not exist."""
     fates = tally.fates[split_path(path)[0]]
     fates[before[1]] -= 1
-    tally.digest -= record_digest(path, *before, rows)
+    tally.digest -= object_digest(path, *before, rows)
     if after is not None:
         fates[after[1]] += 1
-        tally.digest += record_digest(path, *after, rows)
+        tally.digest += object_digest(path, *after, rows)
 
 
 def _with_letters(source: AuditedSource, changed: Sequence[Sequence[Any]]) -> set[tuple[str, str]]:

@@ -15,8 +15,10 @@ from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PATTERN, Fate, Reach, reach_of
 from blizzard.audit.row_numbers import (
     ANY_SEQUENCE,
+    ROWS_UNCOUNTED,
     SUSPECTS,
     UNCOUNTED,
+    FoundRows,
     are_distinct,
     found_rows,
     name_faults,
@@ -25,7 +27,7 @@ from blizzard.audit.row_numbers import (
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, collect_seldom, items_at
 from blizzard.audit.table_rows import FileRun, runs_by_path
-from blizzard.audit.tally import Tally
+from blizzard.audit.tally import Tally, digest_of
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.ledger import Ledger, RunUnreadable, open_ledger
 from blizzard.manifest.segments import Sweep
@@ -33,7 +35,6 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import SourceProgress, split_path
 from blizzard.storage.base import ObjectInfo
 
-DIGEST_BYTES = 32
 Rows = dict[str, list[list[Any]]]
 """By path, the values of each FileRun."""
 ETAG, ROWS, FIRST, CHECKSUM, ASCENDING = (
@@ -181,12 +182,12 @@ class Comparison:
         count = 0 if entry is None else self._compare_rows(entry, rows)
         if fate is Fate.COMMITTED and entry is not None:
             self._committed(info, entry, count)
-        self.tally.digest += record_digest(info.key, info.etag, fate, count)
+        self.tally.digest += object_digest(info.key, info.etag, fate, count)
 
     def _committed(self, info: ObjectInfo, entry: LedgerEntry, rows_found: int) -> None:
         if info.etag == entry.etag:
             if self.plan.sample:
-                self._choose(info, rows_found=rows_found)
+                self._choose(info, rows_found=rows_found, is_counted=not entry.is_from_table)
             return
         is_announced = info.etag in self.announced.get(info.key, ())
         comes = self.plan.source.overwrites_count and (is_announced or self.reach.late_sweep_finds(info))
@@ -215,9 +216,12 @@ class Comparison:
 
     def _gone(self, entry: LedgerEntry, rows: Rows) -> None:
         """Settled, and no longer in the source; or it came after the listing, and a run has committed it since."""
-        self.tally.counts["gone"] += entry.sequence <= self.plan.sequence_before or self.plan.sequence_before < 0
+        is_gone = entry.sequence <= self.plan.sequence_before or self.plan.sequence_before < 0
+        self.tally.counts["gone"] += is_gone
         self.announced.pop(entry.path, None)
-        self._compare_rows(entry, rows)
+        count = self._compare_rows(entry, rows)
+        if is_gone:
+            self.tally.digest += object_digest(entry.path, entry.etag, "gone", count)
 
     # -- rows
 
@@ -225,6 +229,8 @@ class Comparison:
         """Returns how many rows of the entry's content the table has."""
         if not entry.is_from_table:
             self.tally.sequences.add(entry.sequence)
+        elif self.plan.rows is not None:
+            self.tally.name(ROWS_UNCOUNTED, [entry.path])
         is_refused = has_letters(entry)
         if self.plan.rows is None:
             if is_refused:
@@ -259,7 +265,9 @@ class Comparison:
             self.tally.found.setdefault(UNCOUNTED, []).append(
                 [entry.path, etag, sorted({item.sequence for item in runs}), entry.rows, expected]
             )
-        if is_own and (has_letters(entry) or (expected is not None and found.last >= expected)):
+        if is_own and entry.is_from_table:
+            found = found._replace(at_least=entry.rows)
+        if is_own and (has_letters(entry) or _may_lack_letters(found)):
             self.refused.append((entry, found))
         elif not is_distinct:
             self.tally.found.setdefault(SUSPECTS, []).append(suspicious(found, expected))
@@ -278,19 +286,18 @@ class Comparison:
 
     # -- the sample
 
-    def _choose(self, info: ObjectInfo, *, rows_found: int) -> None:
+    def _choose(self, info: ObjectInfo, *, rows_found: int, is_counted: bool) -> None:
         """Keeps the files with the smallest hashes, which depend on the seed."""
         text = f"{self.plan.seed}\0{info.key}".encode(errors="surrogatepass")
         chosen = blake2b(text, digest_size=8).hexdigest()
         sample = self.tally.sample
-        sample.append((chosen, [info.key, info.size, info.etag, info.modified_ts, rows_found]))
+        sample.append((chosen, [info.key, info.size, info.etag, info.modified_ts, rows_found, is_counted]))
         if len(sample) > 2 * self.plan.sample:
             self.tally.sample = sorted(sample)[: self.plan.sample]
 
 
-def record_digest(path: str, etag: str, fate: Fate, rows: int) -> int:
-    text = f"{path}\0{etag}\0{fate}\0{rows}".encode(errors="surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=DIGEST_BYTES).digest())
+def object_digest(path: str, etag: str, fate: str, rows: int) -> int:
+    return digest_of(f"{path}\0{etag}\0{fate}\0{rows}")
 
 
 def expected_rows(entry: LedgerEntry, runs: list[FileRun]) -> int | None:
@@ -302,6 +309,13 @@ def expected_rows(entry: LedgerEntry, runs: list[FileRun]) -> int | None:
     if may_lack and max(sequences) <= entry.sequence:  # read in slices, of which old receipts may lack some
         return max(entry.rows, sum(item.rows for item in runs)) if are_distinct(runs) else entry.rows
     return entry.rows
+
+
+def _may_lack_letters(found: FoundRows) -> bool:
+    """Whether there may be letters between the rows that the ledger does not count."""
+    if found.at_least is not None:
+        return not found.has_no_hole
+    return found.expected is not None and found.last >= found.expected
 
 
 def _is_whole(run: Sequence[Any], entry: LedgerEntry) -> bool:

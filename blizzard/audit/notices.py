@@ -6,6 +6,7 @@ from blizzard.audit.announced import Announced
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
 from blizzard.audit.report import Notice
+from blizzard.audit.row_numbers import ROWS_UNCOUNTED
 from blizzard.audit.snapshot import Snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.strangers import Strangers, by_kind
@@ -85,8 +86,8 @@ def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -
         yield Notice(
             "ledger_incomplete",
             f"parts of the ledger are lost: {commits:,} commits are in none that can be read. {pieces.from_receipts:,} "
-            f"of them were read from receipts, {pieces.from_table:,} from the table's rows, which do not show files "
-            "without rows. The next run of the job rebuilds it.",
+            f"of them were read from receipts, {pieces.from_table:,} from the table's rows, which show neither files "
+            "without rows nor how many rows a file had. The next run of the job rebuilds it.",
         )
 
 
@@ -100,6 +101,20 @@ def file_notices(tally: Tally, rows_problem: str | None) -> Iterator[Notice]:
     )
     if rows_problem is not None:
         yield Notice("rows_not_compared", f"the table's rows were not compared: {rows_problem}.")
+
+
+def uncounted_notices(tally: Tally, pieces: Pieces) -> Iterator[Notice]:
+    """Not beside `ledger_incomplete`, which says the same of files that the ledger itself still counts."""
+    count = tally.counts[ROWS_UNCOUNTED]
+    if count and not pieces.from_table:
+        names = _names([each[0] for each in tally.found[ROWS_UNCOUNTED]], count)
+        yield Notice(
+            ROWS_UNCOUNTED,
+            f"of {count:,} files nobody but the table's rows knows how many records they have: {names}. Rows that were "
+            "gone behind the last one of a file before the state was made anew from them, and whole files that the "
+            "source no longer has, are not missed. `--sample` reads files again, and after `blizzard replace --path` "
+            "their rows are counted.",
+        )
 
 
 def data_file_notices(paths: Sequence[str], count: int) -> Iterator[Notice]:

@@ -4,6 +4,7 @@ The job itself reads them: into a table of its own on the local disk, from a man
 """
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +55,7 @@ Rows = dict[Key, StoredRow]
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`files`: path, size, etag, time, and how many rows the table has of it."""
+    """`files`: path, size, etag, time, how many rows the table has of it, and whether the ledger counts them."""
 
     source: AuditedSource
     version: int
@@ -81,9 +82,13 @@ def read_again(sample: Sample, config: Config, folder: Path) -> SampleAudit:
     return SampleAudit(sample.seed, len(sample.files), rows, given, differ)
 
 
-def is_bad(sample: SampleAudit) -> bool:
-    """Whether the table has a value or a row that its file has not. Rows that it lacks may have been deleted."""
-    return any(file["values"] or file["rows_added"] for file in sample.differ)
+def is_bad(sample: SampleAudit, gone: Mapping[str, int]) -> bool:
+    """Whether the table has a value or a row that its file has not. Rows that it lacks may have been deleted; `gone`:
+    how many are known to be, of files whose rows nobody has counted. More than that would be found by nothing else."""
+    return any(
+        file["values"] or file["rows_added"] or file["rows_missing"] > gone.get(file["path"], math.inf)
+        for file in sample.differ
+    )
 
 
 def _ingest(sample: Sample, config: Config, folder: Path) -> str | None:
@@ -95,7 +100,7 @@ def _ingest(sample: Sample, config: Config, folder: Path) -> str | None:
     pipeline |= {"table_uri": f"file://{folder}/table", "sources": sources, "linger_secs": 0}
     (folder / "config.json").write_text(json.dumps({"pipelines": {identity.pipeline: pipeline}}))
     (folder / "table").mkdir()
-    entries = [Entry(path, size, etag, modified_ts) for path, size, etag, modified_ts, _ in sample.files]
+    entries = [Entry(path, size, etag, modified_ts) for path, size, etag, modified_ts, *_ in sample.files]
     manifest = Manifest(LocalStore(folder / "table"), identity.state_prefix, identity.source_id)
     manifest.append(entries, writer_id=sample.seed, now_ts=0.0)
     command = [

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 from blizzard.audit.reach import Fate
@@ -11,12 +12,16 @@ from blizzard.audit.reach import Fate
 MAX_NAMES = 1_000
 """As many files are named of what no sum of the answer needs: those with deleted rows, for example."""
 _ALL_NAMED = "doubled"
+_IN_DIGEST = ("doubled", "other_content", "rows_deleted", "rows_added", "letters_lost", "letters_doubled")
+"""What no object's fate and number of rows tells."""
+DIGEST_BYTES = 32
 
 
 @dataclass(slots=True)
 class Tally:
     """`fates`: by partition. `found`: the files that are worth a name, by what is wrong with them. `sequences`: the
-    commits whose files it has met. `digest`: a sum, which does not depend on how the source was divided into ranges.
+    commits whose files it has met. `digest`: a sum, which does not depend on how the source was divided into ranges,
+    of objects, files that are gone, and what was found to be wrong with either.
     `sample`: files that may be read again, each with its hash. `gone`: rows that the table lacks, by the sequence of
     the commit that brought them, or ANY_SEQUENCE."""
 
@@ -31,6 +36,8 @@ class Tally:
 
     def name(self, kind: str, value: list[Any]) -> None:
         self.counts[kind] += 1
+        if kind in _IN_DIGEST:
+            self.digest += digest_of("\0".join(map(str, (kind, *value))))
         names = self.found.setdefault(kind, [])
         if kind == _ALL_NAMED or len(names) < MAX_NAMES:
             names.append(value)
@@ -68,3 +75,7 @@ class Tally:
     def partitions(self) -> Iterator[tuple[str, dict[str, int]]]:
         for partition, fates in sorted(self.fates.items()):
             yield partition, {"objects": fates.total(), **{str(fate): fates[fate] for fate in Fate}}
+
+
+def digest_of(text: str) -> int:
+    return int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=DIGEST_BYTES).digest())

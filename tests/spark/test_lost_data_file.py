@@ -1,6 +1,9 @@
 """A data file of the table is lost: what docs/runbook.md says to do about it brings every row back."""
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,6 +18,7 @@ from spark_job.repair.wishes import Wish
 from spark_job.repair.work import Fate, Item, Kind
 from spark_job.tasks.engine import Engine
 from tests.unit.doctor_world import DoctorWorld
+from tests.unit.documents import section
 from tests.unit.operator_world import paths
 
 pytestmark = pytest.mark.spark
@@ -38,11 +42,30 @@ def lose_data_file(world: DoctorWorld, version: int) -> None:
     (world.lake / added).unlink()
 
 
+def run_as_written(folder: Path) -> list[str]:
+    """The commands of the runbook, with another table: what each of them prints."""
+    written = section("docs/runbook.md", "### A data file of the table is lost")
+    programs = re.findall(r'^ *\$ python -c "(.*)"$', written, re.MULTILINE)
+    assert [program.count("'lake/orders'") for program in programs] == [1, 1]
+    return [
+        subprocess.run(
+            [sys.executable, "-c", program.replace("lake/orders", "lake")],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for program in programs
+    ]
+
+
 def test_out_of_the_log_and_its_files_read_anew(world: DoctorWorld) -> None:
     lose_data_file(world, 1)
     assert world.finding("table.data-files").verdict is Found.PROBLEM
     assert world.audit().names["data_files_lost"]
-    world.table().repair()
+    repair = run_as_written(world.folder)
+    assert repair[0] == repair[1]
+    assert "files_removed" in repair[0]
     assert world.finding("table.data-files").verdict is Found.OK
     report = world.audit()
     assert (report.verdict, report.rows.unexplained) == (Verdict.BAD, 2)

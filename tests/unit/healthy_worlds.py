@@ -7,7 +7,7 @@ import json
 import random
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ from spark_job.main import EXIT_OK, EXIT_STOPPED
 from spark_job.tasks.engine import Engine
 from tests.unit.doctor_world import DoctorWorld, wrong
 from tests.unit.interruptions import StopsAfter, unavailable
-from tests.unit.operator_world import HOUR_SECS, IDENTITY
+from tests.unit.operator_world import HOUR_SECS, IDENTITY, kinds, paths
 from tests.unit.world_repairs import repair_something
 
 TORN = b"\x1f\x8b\x08"
@@ -39,7 +39,17 @@ LIMIT_BYTES = 2_048
 LONG = "x" * LIMIT_BYTES
 OVERWRITTEN = "overwritten files whose rows were replaced"
 STOPPED, RETRIED = "runs that were stopped in between", "runs that failed, and were repeated"
+DELETED, UNDONE = "rows that an owner deleted", "deletions that an owner undid"
+BESIDE = "files of another source of the table"
+LIVES = (OVERWRITTEN, STOPPED, RETRIED, DELETED, UNDONE, BESIDE)
 """Counts."""
+TILL: Mapping[str, object] = {
+    "uri": "till",
+    "pattern": "**/*.ndjson.gz",
+    "schema": "id STRING NOT NULL, amount BIGINT",
+    "settle_delay_secs": 0,
+}
+"""The other source."""
 
 
 @dataclass
@@ -47,7 +57,8 @@ class HealthyWorld:
     """`fates`: what has to become of each file that is there. `rows`: how many each content brings to the table, those
     of files included that are gone. `good`: how many of them the file itself has, as it is. `bad`: the numbers of its
     records that are refused, and `refused` those of which the table has no row yet. `too_long`: files that a limit
-    refuses. `counts`: what has come about, by its name."""
+    refuses. `deleted`: how many rows of each content an owner has. `is_restored`: whether an owner has undone a
+    deletion. `counts`: what has come about, by its name."""
 
     world: DoctorWorld
     chance: random.Random
@@ -57,6 +68,8 @@ class HealthyWorld:
     bad: dict[str, Sequence[int]] = field(default_factory=dict)
     refused: dict[str, Sequence[int]] = field(default_factory=dict)
     too_long: set[str] = field(default_factory=set)
+    deleted: Counter[str] = field(default_factory=Counter)
+    is_restored: bool = False
     new: set[str] = field(default_factory=set)
     gone: int = 0
     audits: int = 0
@@ -67,6 +80,8 @@ class HealthyWorld:
         for number in range(rounds):
             for _ in range(self.chance.randint(0, 6)):
                 self._land(first=number == 0)
+            if self.world.beside:
+                self._land_beside(f"{number}")
             self._check(self.world.audit(), pending=self.new)
             self._run()
             self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
@@ -99,6 +114,10 @@ class HealthyWorld:
         self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
         self._examine()
 
+    @property
+    def has_deletions(self) -> bool:
+        return self.is_restored or bool(self.counts[DELETED])
+
     def committed_files(self) -> list[str]:
         """Those that have rows, and are still there as they were committed."""
         return sorted(path for path, fate in self.fates.items() if fate == "committed" and self.rows[path])
@@ -128,7 +147,7 @@ class HealthyWorld:
     def _check_in_part(self, report: AuditReport) -> None:
         """Files wait, or are in progress. Those with rows are waiting if the table does not have all of these."""
         self.audits += 1
-        assert (report.verdict, report.notices) == (Verdict.GOOD, []), report
+        self._check_notices(report)
         assert (report.objects, report.missing, report.doubled, report.changed) == (len(self.fates), 0, 0, 0), report
         table = Counter(self._files_of_rows())
         waiting = {path for path in self.new if self._brings_rows(path)}
@@ -141,13 +160,14 @@ class HealthyWorld:
     def _files_of_rows(self) -> list[str]:
         if not (self.world.lake / "_delta_log").is_dir():
             return []
-        rows = self.world.table().to_pyarrow_table(columns=["_source"])["_source"]
-        return [source["file"] for source in rows.to_pylist()]
+        rows = self.world.table().to_pyarrow_table(columns=["_source"])["_source"].to_pylist()
+        return [source["file"] for source in rows if source["source"] == IDENTITY.source_id]
 
     # -- files
 
     def _land(self, *, first: bool, overwrites: bool = True) -> None:
         known = [path for path, fate in self.fates.items() if fate == "committed" and path not in self.new]
+        known = [path for path in known if path not in self.deleted]
         if overwrites and known and self.world.settings.get("on_overwrite") and self.chance.random() < 0.3:
             self._overwrite(self.chance.choice(known))
         elif known and self.chance.random() < 0.1:
@@ -250,6 +270,36 @@ class HealthyWorld:
             self.gone += self.fates.pop(path) in ("committed", "dead_lettered")
         if self.rows.total() and self.chance.random() < 0.3:
             self.world.table().optimize.compact()
+        if self.chance.random() < 0.15:
+            self._delete_rows()
+
+    def _delete_rows(self) -> None:
+        """Some of one file, or all, or of the whole table for a moment."""
+        found = sorted({*self._files_of_rows()})
+        if not found:
+            return
+        path = self.chance.choice(found)
+        name, nth = path.replace("'", "''"), self.chance.choice([1, 2, 3])
+        table, version = self.world.table(), self.world.table().version()
+        of_file = f"_source.source = '{IDENTITY.source_id}' AND _source.file = '{name}'"
+        count = table.delete(f"{of_file} AND _source.row % {nth} = 0")["num_deleted_rows"]
+        if self.chance.random() < 0.3:
+            self.world.table().restore(version)
+            self.is_restored = True
+            self.counts[UNDONE] += 1
+        elif count:
+            self.deleted[path] += count
+            self.counts[DELETED] += count
+
+    def _land_beside(self, name: str) -> None:
+        """Some have the name of a file of this source."""
+        names = sorted(path for path in self.fates if path.endswith(ENDINGS[0]))
+        path = self.chance.choice(names or [f"{name}{ENDINGS[0]}"])
+        file = self.world.folder / "till" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            file.write_bytes(self._body("good", [{"id": f"till {name}", "amount": 1}]))
+            self.counts[BESIDE] += 1
 
     # -- what must be found
 
@@ -260,21 +310,31 @@ class HealthyWorld:
         found = {
             fate: getattr(report, fate) for fate in ("committed", "dead_lettered", "pending") if getattr(report, fate)
         }
-        assert (report.verdict, report.notices) == (Verdict.GOOD, []), report
+        self._check_notices(report)
         assert (found, report.skipped_by) == (dict(expected), skipped), report
         assert (report.objects, report.missing, report.doubled, report.changed) == (len(self.fates), 0, 0, 0)
         assert report.gone == self.gone
         if not pending:
-            assert report.rows.found == report.rows.expected == self.rows.total(), report
+            expected_rows = self.rows.total(), self.rows.total() - self.deleted.total()
+            assert (report.rows.expected, report.rows.found) == expected_rows, report
+
+    def _check_notices(self, report: AuditReport) -> None:
+        """What owners have done is said, and is no fault."""
+        expected = ["rows_deleted"] * bool(self.deleted) + ["table_restored"] * self.is_restored
+        assert (report.verdict, kinds(report)) == (Verdict.NOTES if expected else Verdict.GOOD, expected), report
+        assert paths(report, "rows_deleted") == sorted(self.deleted), report
+        assert (report.rows.gone, report.rows.unexplained) == (self.deleted.total(), 0), report
 
     def _examine(self) -> None:
-        """Dead letters are worth a look, always, and so are files if none has a name that the pattern matches."""
+        """Dead letters are worth a look, always, and so are other writers, and files if none has a name that the pattern
+        matches."""
         self.examinations += 1
         alarms = wrong(self.world.examine(later_secs=HOUR_SECS))
         has_letters = any(settlement is None for _, settlement in self.letters())
         none_matches = bool(self.fates) and {*self.fates.values()} == {PATTERN}
         expected = ["storage.pattern"] * none_matches + ["state.dead-letters"] * has_letters
-        assert [each for each, _ in alarms] == expected, alarms
+        expected += ["table.other-writers"] * self.has_deletions
+        assert sorted(each for each, _ in alarms) == sorted(expected), alarms
 
 
 def healthy_world(folder: Path, seed: int, spark: Callable[[], Engine] | None = None) -> HealthyWorld:
@@ -295,4 +355,6 @@ def healthy_world(folder: Path, seed: int, spark: Callable[[], Engine] | None = 
     if spark is not None:
         settings["on_overwrite"] = "replace"
     engine = "local" if spark is None else "auto"
-    return HealthyWorld(DoctorWorld(folder, settings, {"engine": engine}, spark=spark), chance)
+    beside = {"till": {**TILL}} if chance.random() < 0.3 else {}
+    (folder / "till").mkdir(exist_ok=True)
+    return HealthyWorld(DoctorWorld(folder, settings, {"engine": engine}, beside, spark=spark), chance)

@@ -26,6 +26,7 @@ from blizzard.storage.base import ObjectInfo
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.main import run_once
+from spark_job.rebuild.process import RebuildProcess
 from spark_job.repair.wiring import repair_of
 from spark_job.repair.wishes import Wish
 from spark_job.repair.work import Result, Work
@@ -38,11 +39,13 @@ IDENTITY = SourceIdentity("orders", "shop", "_blizzard/orders_shop")
 
 @dataclass
 class OperatorWorld:
-    """`incoming/` goes into the table `lake/`. `settings`, `pipeline`: more fields of the source and its pipeline."""
+    """`incoming/` goes into the table `lake/`. `settings`, `pipeline`: more fields of the source and its pipeline.
+    `beside`: other sources of the pipeline, by name."""
 
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
     pipeline: dict[str, Any] = field(default_factory=dict)
+    beside: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         (self.folder / "incoming").mkdir(parents=True, exist_ok=True)
@@ -59,7 +62,7 @@ class OperatorWorld:
             "settle_delay_secs": 0,
             **self.settings,
         }
-        pipeline = {"table_uri": "lake", "engine": "local", "sources": {"shop": source}, **self.pipeline}
+        pipeline = {"table_uri": "lake", "engine": "local", "sources": {"shop": source, **self.beside}, **self.pipeline}
         file.write_text(json.dumps({"pipelines": {"orders": pipeline}}))
         return file
 
@@ -95,13 +98,19 @@ class OperatorWorld:
 
     def repair(self, wish_of: Callable[[SourceParts], Wish]) -> list[Result]:
         """As `blizzard replay` and `blizzard replace` do it. Returns what became of each file."""
-        ((pipeline, source),) = self.config().sources()
+        pipeline, source = next(self.config().sources())
         parts = source_parts(pipeline, source, engine=self.engine(silent), s3=S3Settings(), log=silent)
         wish = wish_of(parts)
         assert wish.unreadable == []
         work = Work(wish.items)
         repair_of(parts, work).run()
         return [*wish.results, *work.results]
+
+    def rebuild(self) -> int:
+        """The states of all sources, as `blizzard rebuild` does it. Returns the exit code."""
+        engine, config = self.engine(silent), self.config()
+        process = RebuildProcess(config, lambda _: engine, S3Settings(), lambda: True, threading.Event(), silent)
+        return process.rebuild_states([*config.sources()])
 
     def table(self) -> DeltaTable:
         return DeltaTable(str(self.lake))
@@ -118,7 +127,7 @@ class OperatorWorld:
 
     @property
     def source(self) -> AuditedSource:
-        ((pipeline, source),) = self.config().sources()
+        pipeline, source = next(self.config().sources())
         return audited_source(pipeline, source, S3Settings())
 
     @property

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from blizzard.audit import audit as audits
 from blizzard.audit.ranges import Ranges
@@ -135,6 +137,26 @@ def test_two_audits_of_the_same_world_have_the_same_digest(
     assert (in_parts.digest, in_parts.partitions, in_parts.rows) == (whole.digest, whole.partitions, whole.rows)
     world.table().delete("id = '7'")
     assert world.audit().digest != whole.digest
+
+
+def test_the_digest_tells_what_is_wrong_besides_the_objects(world: OperatorWorld) -> None:
+    """Rows of a file that is gone, rows of others, and row numbers."""
+    (world.folder / "incoming" / "a" / "1.ndjson.gz").unlink()
+    world.land("a/3.ndjson.gz", "x", "y", "z")
+    world.run()
+    digests = [world.audit().digest]
+    world.table().delete("id = 'a'")
+    digests.append(world.audit().digest)
+    for source in ({"source": "nobody:knows"}, {"row": 99}):
+        rows = world.table().to_pyarrow_table()
+        row = next(row for row in rows.to_pylist() if row["id"] == "y")
+        row["_source"] |= source
+        if "row" in source:
+            world.table().delete("id = 'z'")
+        write_deltalake(world.table(), pa.Table.from_pylist([row], rows.schema), mode="append")
+        digests.append(world.audit().digest)
+    assert len({*digests}) == len(digests) == 4
+    assert world.audit().digest == digests[-1]
 
 
 def test_only_a_folder(world: OperatorWorld) -> None:

@@ -184,7 +184,7 @@ def test_a_row_that_its_file_does_not_have(world: OperatorWorld, tmp_path: Path)
     (tmp_path / "again").mkdir()
     report = read_again(Sample(world.source, 0, files, "s"), world.config(), tmp_path / "again")
     assert [(each["path"], each["rows_added"]) for each in report.differ] == [(found.key, 1)]
-    assert sample.is_bad(report)
+    assert sample.is_bad(report, {})
 
 
 def test_files_that_only_spark_can_read_are_not_compared(world: OperatorWorld, tmp_path: Path) -> None:
@@ -195,4 +195,4 @@ def test_files_that_only_spark_can_read_are_not_compared(world: OperatorWorld, t
     (tmp_path / "again").mkdir()
     report = read_again(Sample(world.source, 0, files, "s"), world.config(), tmp_path / "again")
     assert "Spark is needed" in (report.problem or "")
-    assert not sample.is_bad(report)
+    assert not sample.is_bad(report, {})

@@ -1,4 +1,4 @@
-"""What an operator repairs in a healthy world, by `blizzard replay` and `blizzard replace`."""
+"""What an operator repairs in a healthy world, by `blizzard replay`, `blizzard replace` and `blizzard rebuild`."""
 
 import json
 import random
@@ -14,11 +14,13 @@ from spark_job.repair.work import Fate, Item, Kind
 from spark_job.wiring import SourceParts
 from tests.unit.doctor_world import DoctorWorld
 from tests.unit.interruptions import unavailable
+from tests.unit.operator_world import IDENTITY
 
 GIVEN, REPLAYED = "repairs by given records", "repairs of records that were read once more"
 FILES, REPLACED = "repairs of files that were read once more", "repairs by files that were replaced"
 REPEATED = "repairs that a storage fault interrupted, and were repeated"
-REPAIRS = (GIVEN, REPLAYED, FILES, REPLACED, REPEATED)
+REBUILT = "states that were rebuilt after the checkpoint's copy was lost"
+REPAIRS = (GIVEN, REPLAYED, FILES, REPLACED, REPEATED, REBUILT)
 """Counts."""
 LOOSE = "id STRING, amount BIGINT"
 
@@ -34,12 +36,13 @@ class Repairable(Protocol):
     bad: dict[str, Sequence[int]]
     refused: dict[str, Sequence[int]]
     too_long: set[str]
+    deleted: Counter[str]
     counts: Counter[str]
 
 
 def repair_something(made: Repairable) -> bool:
     """Returns whether there was something, and it was wanted."""
-    possible = [repair for repair in (_give, _read_records, _read_files, _replace) if repair is not _replace]
+    possible = [_give, _read_records, _read_files, _rebuild]
     possible += [_replace] if made.world.spark is not None else []
     if made.chance.random() < 0.5:
         return False
@@ -98,7 +101,20 @@ def _replace(made: Repairable) -> bool:
         return False
     _carry_out(made, lambda parts: Wish([Item(Kind.REPLACE, path)]))
     made.rows[path], made.refused[path] = made.good[path], made.bad[path]
+    made.deleted.pop(path, None)
     made.counts[REPLACED] += 1
+    return True
+
+
+def _rebuild(made: Repairable) -> bool:
+    """For want of something to repair it changes nothing."""
+    copy = made.world.lake / IDENTITY.copy_key
+    if not copy.is_file():
+        return False
+    if made.chance.random() < 0.7:
+        copy.unlink()
+        made.counts[REBUILT] += 1
+    assert made.world.rebuild() == 0
     return True
 
 

@@ -12,17 +12,30 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from blizzard.audit import audit, checks, compare
+from blizzard.audit import audit, checks, compare, row_numbers
+from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
 from blizzard.doctor import state as doctor_state
 from blizzard.doctor import table as doctor_table
 from blizzard.ledger import entry, ledger
 from spark_job.engines.spark.engine import SparkEngine
-from tests.proof.audit.faults import CONTENTS, DELETED, DOUBLED, FAULTS, FORGED, LOST_LETTERS, lose_receipt
+from tests.proof.audit.faults import (
+    ANEW,
+    CONTENTS,
+    COVERED,
+    DELETED,
+    DOUBLED,
+    FAULTS,
+    FORGED,
+    LOST_LETTERS,
+    NOBODYS,
+    OTHERS,
+    lose_receipt,
+)
 from tests.proof.campaign import Failed, Fault, Run
 from tests.proof.spark_session import session
 from tests.unit.doctor_world import wrong
-from tests.unit.healthy_worlds import OVERWRITTEN, RETRIED, STOPPED, HealthyWorld, healthy_world
+from tests.unit.healthy_worlds import LIVES, HealthyWorld, healthy_world
 from tests.unit.operator_world import HOUR_SECS
 from tests.unit.world_repairs import REPAIRS
 
@@ -40,6 +53,9 @@ NOBODY_ELSE = "the doctor takes every commit for one of Blizzard"
 NOT_LOOKED_AT = "letters are not compared with the ledger"
 ANY_CONTENT = "rows of any content count as those of their file"
 NOT_PUT_BACK = "records that were put back are not counted as rows"
+NO_CHECKSUMS = "row numbers are compared by how many there are, the first and the last"
+ALL_EXPLAINED = "every row that is gone counts as deleted on purpose"
+NO_STRANGERS = "nobody looks for rows of others"
 LETTERS = "state.dead-letters"
 """Id of one of the doctor's checks, which finds what worlds without a fault have."""
 
@@ -63,14 +79,15 @@ class Audits:
         ),
         ANY_CONTENT: Fault("rows of before a file was overwritten are not found", f"^{CONTENTS} was not found"),
         NOT_PUT_BACK: Fault("repaired files have rows that nobody brought", "^a healthy world"),
+        NO_CHECKSUMS: Fault("a forged row makes up for a deleted one", f"^{COVERED} was not found"),
+        ALL_EXPLAINED: Fault("rows that nobody deleted on purpose are no fault", f"^{ANEW} has the verdict notes"),
+        NO_STRANGERS: Fault("rows of others are not found", f"^({NOBODYS}|{OTHERS}) was not found"),
     }
     wanted = (
         WORLDS,
         AUDITED,
         EXAMINED,
-        STOPPED,
-        RETRIED,
-        OVERWRITTEN,
+        *LIVES,
         *REPAIRS,
         *(f"found: {fault.name}" for fault in FAULTS),
     )
@@ -98,8 +115,8 @@ class Audits:
         run.counts[AUDITED] += made.audits
         run.counts[EXAMINED] += made.examinations
         run.counts.update(made.counts)
-        if not (made.world.state / "receipts").is_dir():
-            return
+        if made.has_deletions or not (made.world.state / "receipts").is_dir():
+            return  # what owners have done would be found beside the fault
         fault = FAULTS[number % len(FAULTS)]
         before = made.world.audit(later_secs=HOUR_SECS)
         path = fault.plant(made.world, made.committed_files())
@@ -197,6 +214,27 @@ def _not_put_back() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def _no_checksums() -> Iterator[None]:
+    with (
+        patch.object(row_numbers, "checksum_of_range", lambda *_: 0),
+        patch.object(row_numbers, "joined", lambda *_: 0),
+    ):
+        yield
+
+
+@contextmanager
+def _all_explained() -> Iterator[None]:
+    with patch.object(audit, "deletions_of", lambda gone, *_: Deletions(sum(gone.values()))):
+        yield
+
+
+@contextmanager
+def _no_strangers() -> Iterator[None]:
+    with patch.object(audit, "strangers_of", lambda *_: []):
+        yield
+
+
 BREAKS: Mapping[str, Callable[[], Any]] = {
     TABLE_FIRST: _table_first,
     BY_NUMBER: _by_number,
@@ -208,4 +246,7 @@ BREAKS: Mapping[str, Callable[[], Any]] = {
     NOT_LOOKED_AT: _not_looked_at,
     ANY_CONTENT: _any_content,
     NOT_PUT_BACK: _not_put_back,
+    NO_CHECKSUMS: _no_checksums,
+    ALL_EXPLAINED: _all_explained,
+    NO_STRANGERS: _no_strangers,
 }

@@ -21,6 +21,7 @@ from tests.unit.operator_world import IDENTITY, kinds, paths
 
 DELETED = "a row deleted by hand"
 FORGED = "a deleted row and a forged one"
+COVERED = "a deleted row and one of a refused record"
 NOBODYS, OTHERS = "rows of nobody", "rows of an unknown source"
 LOST_DATA, ANEW, UNREADABLE = "a lost data file", "a table written anew", "segment_unreadable"
 DOUBLED = "a file doubled by a foreign writer"
@@ -61,6 +62,16 @@ def _forge_row(world: DoctorWorld, files: list[str]) -> str | None:
         return None
     _append(world, path, row=max(left) + 1_000)
     return path
+
+
+def _cover_row(world: DoctorWorld, files: list[str]) -> str | None:
+    """A row with the number of a refused record in place of one that is deleted: as many as before, none twice, none
+    behind the others."""
+    for path, number, _ in _refused_records(world, files):
+        path = _delete_row(world, [path])
+        if path is not None and any(file == path for file, _ in _rows(world)):
+            return _append(world, path, row=number)
+    return None
 
 
 def _write_anew(world: DoctorWorld, files: list[str]) -> str | None:
@@ -174,26 +185,27 @@ def _lose_event(world: DoctorWorld, files: list[str]) -> str | None:
     return path
 
 
-def _letters_of_files(world: DoctorWorld, files: list[str]) -> Iterator[tuple[str, str]]:
-    """Of files with records that are still refused: the path, and the folder of its letters."""
+def _refused_records(world: DoctorWorld, files: list[str]) -> Iterator[tuple[str, int, str]]:
+    """Those that are still refused: path, number, and the folder of the file's letters."""
     letters = DeadLetters(world.store, IDENTITY.state_prefix, IDENTITY.source_id)
     stored = letters_with_settlements(world.store, IDENTITY.state_prefix, IDENTITY.source_id, [])
     for letter, settlement in stored:
         info = world.source.files.head(str(letter["path"]))
         is_current = info is not None and info.etag == letter["etag"]
         if settlement is None and "row" in letter and letter["path"] in files and is_current:
-            yield str(letter["path"]), letters.dead_letter_folder(str(letter["path"]), str(letter["etag"]))
+            folder = letters.dead_letter_folder(str(letter["path"]), str(letter["etag"]))
+            yield str(letter["path"]), int(letter["row"]), folder
 
 
 def _lose_letters(world: DoctorWorld, files: list[str]) -> str | None:
-    for path, folder in _letters_of_files(world, files):
+    for path, _, folder in _refused_records(world, files):
         shutil.rmtree(world.lake / folder)
         return path
     return None
 
 
 def _double_letters(world: DoctorWorld, files: list[str]) -> str | None:
-    for path, folder in _letters_of_files(world, files):
+    for path, _, folder in _refused_records(world, files):
         for file in [*(world.lake / folder).iterdir()]:
             shutil.copy(file, file.with_name(f"copy-{file.name}"))
         return path
@@ -208,6 +220,7 @@ BAD, NOTES = Verdict.BAD, Verdict.NOTES
 FAULTS = (
     Planted(DELETED, _delete_row, lambda report, path: paths(report, "rows_deleted") == [path], NOTES, WRITERS),
     Planted(FORGED, _forge_row, lambda report, path: paths(report, "rows_added") == [path], BAD, WRITERS),
+    Planted(COVERED, _cover_row, lambda report, path: paths(report, "rows_added") == [path], BAD, WRITERS),
     Planted(ANEW, _write_anew, lambda report, path: paths(report, "rows_deleted") == [path], BAD, WRITERS),
     Planted(NOBODYS, _append_of_nobody, lambda report, _: kinds(report) == ["rows_of_nobody"], NOTES, WRITERS),
     Planted(OTHERS, _append_of_others, lambda report, _: kinds(report) == ["rows_of_unknown_sources"], BAD, WRITERS),
