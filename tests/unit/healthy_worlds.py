@@ -58,10 +58,11 @@ class HealthyWorld:
     of files included that are gone. `good`: how many of them the file itself has, as it is. `bad`: the numbers of its
     records that are refused, and `refused` those of which the table has no row yet. `too_long`: files that a limit
     refuses. `deleted`: how many rows of each content an owner has. `is_restored`: whether an owner has undone a
-    deletion. `counts`: what has come about, by its name."""
+    deletion, as some do in a world that `has_owner`. `counts`: what has come about, by its name."""
 
     world: DoctorWorld
     chance: random.Random
+    has_owner: bool = False
     fates: dict[str, str] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
     good: Counter[str] = field(default_factory=Counter)
@@ -270,7 +271,7 @@ class HealthyWorld:
             self.gone += self.fates.pop(path) in ("committed", "dead_lettered")
         if self.rows.total() and self.chance.random() < 0.3:
             self.world.table().optimize.compact()
-        if self.chance.random() < 0.15:
+        if self.has_owner and self.chance.random() < 0.5:
             self._delete_rows()
 
     def _delete_rows(self) -> None:
@@ -357,4 +358,6 @@ def healthy_world(folder: Path, seed: int, spark: Callable[[], Engine] | None = 
     engine = "local" if spark is None else "auto"
     beside = {"till": {**TILL}} if chance.random() < 0.3 else {}
     (folder / "till").mkdir(exist_ok=True)
-    return HealthyWorld(DoctorWorld(folder, settings, {"engine": engine}, beside, spark=spark), chance)
+    return HealthyWorld(
+        DoctorWorld(folder, settings, {"engine": engine}, beside, spark=spark), chance, chance.random() < 0.25
+    )

