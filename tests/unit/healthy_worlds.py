@@ -327,8 +327,7 @@ class HealthyWorld:
         assert (report.rows.gone, report.rows.unexplained) == (self.deleted.total(), 0), report
 
     def _examine(self) -> None:
-        """Dead letters are worth a look, always, and so are other writers, and files if none has a name that the pattern
-        matches."""
+        """Dead letters and other writers are worth a look, always, and so are files if the pattern matches none."""
         self.examinations += 1
         alarms = wrong(self.world.examine(later_secs=HOUR_SECS))
         has_letters = any(settlement is None for _, settlement in self.letters())
