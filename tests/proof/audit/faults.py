@@ -28,6 +28,7 @@ DOUBLED = "a file doubled by a foreign writer"
 LOST_LETTERS = "lost letters"
 CONTENTS = "rows of two contents"
 WRITERS, DATA_FILES = "table.other-writers", "table.data-files"
+OWN = f"_source.source = '{IDENTITY.source_id}'"
 RECEIPTS, MANIFEST = "state.receipts", "state.manifest"
 """Ids of the doctor's checks."""
 
@@ -49,7 +50,7 @@ def _delete_row(world: DoctorWorld, files: list[str]) -> str | None:
     """One; the others of its file stay."""
     for path, number in _rows(world):
         if path in files:
-            world.table().delete(f"_source.file = '{_quoted(path)}' AND _source.row = {number}")
+            world.table().delete(f"{OWN} AND _source.file = '{_quoted(path)}' AND _source.row = {number}")
             return path
     return None
 
@@ -79,8 +80,7 @@ def _write_anew(world: DoctorWorld, files: list[str]) -> str | None:
     if not files:
         return None
     table = world.table().to_pyarrow_table()
-    kept = table.filter(pc.not_equal(pc.struct_field(table["_source"], "file"), files[0]))
-    write_deltalake(world.table(), kept, mode="overwrite")
+    write_deltalake(world.table(), table.filter(pc.invert(_is_of(table, files[0]))), mode="overwrite")
     return files[0]
 
 
@@ -95,7 +95,7 @@ def _append_of_others(world: DoctorWorld, files: list[str]) -> str | None:
 def _append(world: DoctorWorld, path: str, **source: object) -> str:
     """A row of the file once more, with other values in `_source`; without any, with none."""
     rows = world.table().to_pyarrow_table()
-    row = next(each for each in rows.to_pylist() if each["_source"]["file"] == path)
+    row = rows.filter(_is_of(rows, path)).slice(0, 1).to_pylist()[0]
     row["_source"] = row["_source"] | source if source else None
     write_deltalake(world.table(), pa.Table.from_pylist([row], rows.schema), mode="append")
     return path
@@ -109,9 +109,17 @@ def _delete_data_file(world: DoctorWorld, files: list[str]) -> str | None:
 
 
 def _rows(world: DoctorWorld) -> Iterator[tuple[str, int]]:
-    """File and number of each."""
+    """File and number of each of this source."""
     for row in world.table().to_pyarrow_table(columns=["_source"]).to_pylist():
-        yield row["_source"]["file"], row["_source"]["row"]
+        if row["_source"]["source"] == IDENTITY.source_id:
+            yield row["_source"]["file"], row["_source"]["row"]
+
+
+def _is_of(rows: pa.Table, path: str) -> pa.Array:
+    """Of each row, whether it is of this file of this source."""
+    source = rows["_source"]
+    is_own = pc.equal(pc.struct_field(source, "source"), IDENTITY.source_id)
+    return pc.and_(is_own, pc.equal(pc.struct_field(source, "file"), path))
 
 
 def _quoted(path: str) -> str:
@@ -122,8 +130,7 @@ def _double_rows(world: DoctorWorld, files: list[str]) -> str | None:
     if not files:
         return None
     table = world.table().to_pyarrow_table()
-    rows = table.filter(pc.equal(pc.struct_field(table["_source"], "file"), files[0]))
-    write_deltalake(world.table(), rows, mode="append")
+    write_deltalake(world.table(), table.filter(_is_of(table, files[0])), mode="append")
     return files[0]
 
 
