@@ -25,8 +25,9 @@ from blizzard.storage.local import LocalStore
 from blizzard.table.source_column import FIELDS
 
 MTIME_SECS = random_names.TIME_MS // 1000
-ETAG = f"{MTIME_SECS * 1_000_000_000:x}-0"
-"""Of every object in the stand-in, whose files are all empty and of one time."""
+SIZE = 1_000
+ETAG = f"{MTIME_SECS * 1_000_000_000:x}-{SIZE:x}"
+"""Of every object in the stand-in, whose files are all holes of one size and of one time."""
 ROWS, PER_COMMIT = 10, 1_000
 _TYPES = {"string": "string", "int64": "long", "timestamp[us, tz=UTC]": "timestamp"}
 _HIGHEST = random_names.file_name((1 << 128) - 1)
@@ -61,12 +62,13 @@ def make_world(folder: Path, files: int) -> AuditWorld:
 def _commit(landing: Path, table: Path, sequence: int, paths: list[str]) -> int:
     """The files of one commit, its data file, receipt and log entry. Returns the size of the data file."""
     for path in paths:
-        os.close(os.open(landing / path, os.O_CREAT | os.O_WRONLY))
+        with (landing / path).open("wb") as file:
+            file.truncate(SIZE)
         os.utime(landing / path, (MTIME_SECS, MTIME_SECS))
     name = f"part-{sequence:05}.parquet"
     pq.write_table(_rows(paths, sequence), table / name, compression="zstd")
     size = (table / name).stat().st_size
-    lines = [ReceiptLine(path, ETAG, 0, ROWS, 0, float(MTIME_SECS), begins=True) for path in paths]
+    lines = [ReceiptLine(path, ETAG, SIZE, ROWS, 0, float(MTIME_SECS), begins=True) for path in paths]
     Receipts(LocalStore(table), IDENTITY.state_prefix).put(
         sequence=sequence, attempt="a", previous=None, now_ts=float(sequence), lines=lines
     )
@@ -94,7 +96,7 @@ def _rows(paths: list[str], sequence: int) -> pa.Table:
 
 def _write_state(table: Path, paths: list[str], commits: int) -> None:
     entries = sorted(
-        LedgerEntry(path, at // PER_COMMIT, ETAG, 0, MTIME_SECS * 1000, ROWS, 0, FileState.DONE)
+        LedgerEntry(path, at // PER_COMMIT, ETAG, SIZE, MTIME_SECS * 1000, ROWS, 0, FileState.DONE)
         for at, path in enumerate(paths)
     )
     store = LocalStore(table)

@@ -26,6 +26,7 @@ from blizzard.audit.listing import ListingPlan, ListRanges
 from blizzard.audit.ranges import RANGE_FILES, Ranges, numbers_of, ranges_of
 from blizzard.audit.reach import Fate
 from blizzard.audit.report import AuditReport, Notice, RowsAudit, SampleAudit, Verdict
+from blizzard.audit.row_numbers import GONE_BEFORE
 from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
@@ -33,6 +34,7 @@ from blizzard.audit.spill import Place, from_json, joined
 from blizzard.audit.strangers import Strangers, by_kind, strangers_of
 from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import CountNumbers, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
+from blizzard.audit.taken_out import TakenOut
 from blizzard.audit.tally import DIGEST_BYTES, Tally, digest_of
 from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint
 from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
@@ -163,13 +165,13 @@ class Audit:
         )
 
     def _digest(self) -> int:
-        """With the rows of strangers."""
-        strangers = (
-            digest_of(f"{kind}\0{each.source}\0{each.rows}")
-            for kind, some in by_kind(self._strangers).items()
-            for each in some
-        )
-        return (self.tally.digest + sum(strangers)) % (1 << 8 * DIGEST_BYTES)
+        """With the rows of strangers, and what no single file tells."""
+        found = [
+            f"{kind}\0{each.source}\0{each.rows}" for kind, some in by_kind(self._strangers).items() for each in some
+        ]
+        found += [f"data_files_lost\0{path}" for path, *_ in self.tally.found.get("data_files_lost", ())]
+        found.append(f"rows_gone\0{self._deletions.unexplained}")
+        return (self.tally.digest + sum(map(digest_of, found))) % (1 << 8 * DIGEST_BYTES)
 
     def _gone_of_uncounted(self) -> dict[str, int]:
         """Rows that are known to be gone, of those files of the sample whose rows the ledger does not count."""
@@ -257,9 +259,12 @@ class Audit:
 
     def _explain(self) -> Deletions:
         """Why rows are gone, as of the version of the table that was read."""
-        commits = DeltaLogTail(self.source.state).commits(WHOLE_LOG) if self.tally.gone else ()
+        gone = +self.tally.gone
+        commits = DeltaLogTail(self.source.state).commits(WHOLE_LOG) if gone else ()
         of_version = (commit for commit in commits if commit.version <= (self.snapshot.version or 0))
-        return deletions_of(self.tally.gone, of_version, self.source.identity.app_id)
+        found = deletions_of(gone, of_version, self.source.identity.app_id, TakenOut(self.source))
+        before = self.tally.counts[GONE_BEFORE]
+        return replace(found, gone=found.gone + before, unknown=found.unknown + before)
 
     def _map(
         self, step: str, call: Callable[[str], str], parts: Sequence[str], counted: str | None, total: int

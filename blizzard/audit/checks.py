@@ -69,7 +69,9 @@ def _groups(suspects: Sequence[Suspect]) -> Iterator[list[Suspect]]:
 
 def look_again(tally: Tally, source: AuditedSource, *, sequence_before: int) -> None:
     """At objects that seem to be missing or changed: they may have been deleted, overwritten or committed since the
-    listing. `sequence_before`: of the newest commit before it."""
+    listing; and at those that are announced and were not listed, which may have come since. `sequence_before`: of the
+    newest commit before it."""
+    _leave_out_arrived(tally, source)
     missing, changed = tally.found.pop("missing", []), tally.found.pop("changed", [])
     recent = [each for each in changed if each[3] > sequence_before]
     now = heads(source.files, [each[0] for each in (*missing, *recent)], at_once=PARALLEL_HEADS)
@@ -88,6 +90,14 @@ def look_again(tally: Tally, source: AuditedSource, *, sequence_before: int) -> 
             _move(tally, path, rows, (etag, Fate.COMMITTED), (etag, Fate.PENDING))
         elif sequence <= sequence_before or (info is not None and info.etag != committed):
             tally.found.setdefault("changed", []).append([path, etag, committed, sequence])
+
+
+def _leave_out_arrived(tally: Tally, source: AuditedSource) -> None:
+    """Of files that are announced and seem to be absent, those that the source has by now."""
+    absent = tally.found.get("announced_absent", [])
+    now = heads(source.files, [path for (path,) in absent], at_once=PARALLEL_HEADS)
+    absent[:] = [[path] for (path,) in absent if now[path] is None]
+    tally.counts["announced_absent"] = len(absent)
 
 
 def _move(tally: Tally, path: str, rows: int, before: tuple[str, Fate], after: tuple[str, Fate] | None) -> None:

@@ -1,8 +1,9 @@
 """Rows that commits have brought and the table lacks: does its log say that somebody has deleted them?
 
 Whoever deletes rows on purpose leaves a commit with that operation, and mostly with the number of rows. So of the rows
-that are gone, as many are explained: of those that were committed before. RESTORE explains nothing, and takes back the
-deletions that it undoes; nor does a data file that is no longer there, or another program that writes the table anew.
+that are gone, as many are explained: of those that were committed before, and of this source. RESTORE explains nothing,
+and takes back the deletions that it undoes; nor does a data file that is no longer there, or another program that
+writes the table anew.
 """
 
 import math
@@ -37,9 +38,15 @@ class Deletions:
     log_begins: int = 0
 
 
-def deletions_of(gone: Mapping[int, int], commits: Iterable[Commit], app_id: str) -> Deletions:
+def deletions_of(
+    gone: Mapping[int, int],
+    commits: Iterable[Commit],
+    app_id: str,
+    taken_out: Callable[[Commit], float] = lambda commit: math.inf,
+) -> Deletions:
     """`gone`: rows that are gone, by the sequence of the commit of source `app_id` that brought them; below 0: nobody
-    knows which one it was. `commits`: newest first. It is read until all is explained, or no older one can."""
+    knows which one it was. `commits`: newest first. It is read until all is explained, or no older one can.
+    `taken_out`: how many rows of the source a commit has, at most; it is asked of those that delete rows."""
     total = sum(gone.values())
     oldest_sequence = min(gone, default=0)
     deleted, unexplained, begins = 0.0, 0, 0
@@ -54,7 +61,8 @@ def deletions_of(gone: Mapping[int, int], commits: Iterable[Commit], app_id: str
         if is_undone(commit):  # by a RESTORE
             continue
         is_undone = _undone_by(commit) if commit.operation == RESTORE else _nothing
-        deleted += _deleted_rows(commit)
+        rows = _deleted_rows(commit)
+        deleted += min(rows, taken_out(commit)) if rows else 0
         if deleted >= total:
             return Deletions(total, unexplained)
     rest = max(unexplained, _without(total, deleted))

@@ -19,6 +19,8 @@ UNCOUNTED = "uncounted"
 """Under this name those that have more rows than the ledger counts, which old receipts explain."""
 ROWS_UNCOUNTED = "rows_uncounted"
 """Under this name those that the ledger knows from the table's rows alone."""
+GONE_BEFORE = "gone_before"
+"""Under this name how many rows were gone when the ledger was made anew from the others."""
 ANY_SEQUENCE = -1
 """Of rows of which nobody knows which commit has brought them."""
 
@@ -150,4 +152,6 @@ def name_faults(tally: Tally, suspect: Suspect, distinct: int, foreign: int) -> 
         tally.name("rows_added", named)
     if gone > 0:
         tally.name("rows_deleted", named)
-        tally.gone[sequence] += gone
+        since = gone if at_least is None else max(0, at_least - total)
+        tally.gone[sequence] += since
+        tally.counts[GONE_BEFORE] += gone - since

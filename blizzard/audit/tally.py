@@ -11,7 +11,7 @@ from blizzard.audit.reach import Fate
 
 MAX_NAMES = 1_000
 """As many files are named of what no sum of the answer needs: those with deleted rows, for example."""
-_ALL_NAMED = "doubled"
+_ALL_NAMED = ("doubled", "announced_absent")
 _IN_DIGEST = ("doubled", "other_content", "rows_deleted", "rows_added", "letters_lost", "letters_doubled")
 """What no object's fate and number of rows tells."""
 DIGEST_BYTES = 32
@@ -39,7 +39,7 @@ class Tally:
         if kind in _IN_DIGEST:
             self.digest += digest_of("\0".join(map(str, (kind, *value))))
         names = self.found.setdefault(kind, [])
-        if kind == _ALL_NAMED or len(names) < MAX_NAMES:
+        if kind in _ALL_NAMED or len(names) < MAX_NAMES:
             names.append(value)
 
     def to_json(self) -> str:

@@ -66,6 +66,13 @@ def test_what_explains_three_rows_that_are_gone(deletion: Commit, unexplained: i
     assert of({0: 3}, own(0, 0), deletion) == (unexplained, 0)
 
 
+def test_a_commit_explains_no_more_than_it_took_out_of_the_source() -> None:
+    commits = [own(0, 0), commit(1, "DELETE", 9), commit(2, "DELETE"), commit(3, "UPDATE", 9)]
+    rows = {1: 2.0, 2: 1.0, 3: 9.0}
+    found = deletions_of({0: 5}, reversed(commits), APP_ID, lambda each: rows[each.version])
+    assert (found.gone, found.unexplained) == (5, 2)
+
+
 def test_deletions_add_up() -> None:
     assert of({0: 3, 1: 2}, own(0, 0), commit(1, "DELETE", 2), own(2, 1), commit(3, "DELETE", 3)) == (0, 0)
 

@@ -1,15 +1,19 @@
 """Tables that have lost rows or data files, or have rows of nobody: an audit says so, and whether that is bad."""
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
 from blizzard.audit.report import AuditReport, Verdict
+from blizzard.audit.taken_out import TakenOut
 from blizzard.cli import main
+from blizzard.state.delta_log import commit_key, parse_commit
 from spark_job.main import EXIT_STOPPED
 from tests.unit.interruptions import StopsAfter
 from tests.unit.operator_world import OperatorWorld, kinds, paths
@@ -54,6 +58,65 @@ def test_rows_that_vanish_without_a_delete_are_a_fault(
     assert (kinds(report), paths(report, "rows_deleted")) == (["rows_deleted", "rows_gone"], [FIRST])
     assert main(["audit", str(world.config_file)]) == 1
     assert ", 1 gone, 1 of them without a DELETE\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("source", ["nobody:knows", None])
+@pytest.mark.parametrize("is_vacuumed", [False, True])
+def test_a_delete_of_rows_of_others_explains_nothing(
+    world: OperatorWorld, source: str | None, is_vacuumed: bool
+) -> None:
+    """As the runbook has somebody delete copies; once VACUUM has deleted the data files, nobody can tell."""
+    rows = world.table().to_pyarrow_table()
+    copies = [row | {"_source": source and row["_source"] | {"source": source}} for row in rows.to_pylist()]
+    write_deltalake(world.table(), pa.Table.from_pylist(copies, rows.schema), mode="append")
+    world.table().delete("_source.source IS NULL" if source is None else f"_source.source = '{source}'")
+    if is_vacuumed:
+        world.table().vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    rows = world.table().to_pyarrow_table()
+    write_deltalake(world.table(), rows.slice(0, 0), mode="overwrite")
+    report = world.audit()
+    assert gone(report) == ((Verdict.NOTES, 5, 0) if is_vacuumed else (Verdict.BAD, 5, 5))
+
+
+def test_a_delete_in_a_file_with_rows_of_others_explains_its_own(world: OperatorWorld) -> None:
+    rows = world.table().to_pyarrow_table()
+    others = [row | {"_source": row["_source"] | {"source": "nobody:knows"}} for row in rows.to_pylist()]
+    world.table().delete()
+    write_deltalake(world.table(), pa.Table.from_pylist([*rows.to_pylist(), *others], rows.schema), mode="append")
+    world.table().delete("id = 'a1'")
+    world.table().delete("_source.source = 'nobody:knows'")
+    rows = world.table().to_pyarrow_table()
+    write_deltalake(world.table(), rows.filter(pa.compute.not_equal(rows["id"], "b1")), mode="overwrite")
+    assert [deleted_rows(world, version) for version in range(2, 7)] == [5, 0, 1, 0, 1]
+
+
+def deleted_rows(world: OperatorWorld, version: int) -> float:
+    """By TakenOut."""
+    commit = parse_commit(version, (world.lake / commit_key(version)).read_bytes())
+    return TakenOut(world.source)(commit)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: {"deletionVector": {"storageType": "u"}, "path": path},
+        lambda path: {"path": f"s3://bucket/{path}"},
+        lambda path: {"path": f"no-{path}"},
+        lambda path: {"path": 5},
+    ],
+)
+def test_of_some_commits_nobody_knows_what_they_took_out(
+    world: OperatorWorld, change: Callable[[str], dict[str, Any]]
+) -> None:
+    world.table().delete("id = 'a1'")
+    log = world.lake / commit_key(2)
+    actions = [json.loads(line) for line in log.read_text().splitlines()]
+    assert deleted_rows(world, 2) == 1
+    for action in actions:
+        if "remove" in action:
+            action["remove"] |= change(action["remove"]["path"])
+    log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    assert deleted_rows(world, 2) == math.inf
 
 
 def test_a_delete_explains_no_more_rows_than_it_has_deleted(world: OperatorWorld) -> None:

@@ -1,17 +1,21 @@
 """An audit while the world goes on: what arrives or is committed meanwhile is neither missing nor changed."""
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import write_deltalake
 
 from blizzard.audit import audit as audits
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.report import Verdict
-from tests.unit.operator_world import HOUR_SECS, OperatorWorld
+from blizzard.manifest.segments import Entry
+from tests.unit.operator_world import HOUR_SECS, OperatorWorld, paths
 
 STEPS = ("listed", "manifest read", "table read")
 
@@ -157,6 +161,45 @@ def test_the_digest_tells_what_is_wrong_besides_the_objects(world: OperatorWorld
         digests.append(world.audit().digest)
     assert len({*digests}) == len(digests) == 4
     assert world.audit().digest == digests[-1]
+
+
+def test_the_digest_tells_deleted_rows_from_rows_that_are_gone(tmp_path: Path) -> None:
+    digests = []
+    for name in ("deleted", "overwritten"):
+        world = OperatorWorld(tmp_path / name)
+        file = world.land("a/1.ndjson.gz", "a", "b")
+        os.utime(file, (1, 1))
+        world.run()
+        if name == "deleted":
+            world.table().delete("id = 'b'")
+        else:
+            rows = world.table().to_pyarrow_table()
+            write_deltalake(world.table(), rows.filter(pc.equal(rows["id"], "a")), mode="overwrite")
+        report = world.audit()
+        assert [report.verdict, report.rows.found] == [Verdict.NOTES if name == "deleted" else Verdict.BAD, 1]
+        digests.append(report.digest)
+    assert digests[0] != digests[1]
+
+
+def test_a_file_that_is_announced_after_the_listing_is_not_absent(
+    world: OperatorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.run()
+
+    def land_and_announce() -> None:
+        world.land("a/3.ndjson.gz", "just now")
+        found = world.source.files.head("a/3.ndjson.gz")
+        assert found is not None
+        entries = [
+            Entry(found.key, found.size, found.etag, found.modified_ts),
+            Entry("a/none.ndjson.gz", 9, "e", found.modified_ts),
+        ]
+        world.manifest.append(entries, writer_id="w", now_ts=time.time(), floor=1)
+
+    after("listed", land_and_announce, monkeypatch)
+    report = world.audit()
+    assert [(notice.kind, "a/none" in notice.text) for notice in report.notices] == [("announced_absent", True)]
+    assert (report.objects, report.pending, paths(report, "announced_absent")) == (3, 0, ["a/none.ndjson.gz"])
 
 
 def test_only_a_folder(world: OperatorWorld) -> None:

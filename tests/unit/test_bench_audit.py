@@ -1,8 +1,11 @@
-"""The measurements and costs of `audit`, from invented figures."""
+"""The measurements and costs of `audit`: a small one, and invented figures."""
+
+from pathlib import Path
 
 import pytest
 
-from benchmarks.audit import dollars
+from benchmarks.audit import dollars, measure
+from benchmarks.audit_world import make_world
 from benchmarks.stats import Spread
 from benchmarks.suite.audit import measured
 from blizzard.prices.price_list import PriceList
@@ -18,3 +21,9 @@ def test_the_goals_are_those_of_the_largest_size() -> None:
 def test_s3_charges_for_writing_and_listing_and_less_for_reading() -> None:
     prices = PriceList("us-east-1", "2026-11-01", {"s3_get": 0.1, "s3_put_or_list": 1.0})
     assert dollars({"GET": 2, "HEAD": 3, "LIST": 4, "PUT": 5, "DELETE": 6}, prices) == pytest.approx(9.5)
+
+
+def test_a_small_audit_finds_every_object_and_row_well(tmp_path: Path) -> None:
+    found = measure(make_world(tmp_path, 60), tmp_path, latency_secs=0.0)
+    assert (found["files"], found["rows"], found["data_files"]) == (60, 600, 1)
+    assert found["requests"]["LIST"] > 0
