@@ -40,8 +40,9 @@ LONG = "x" * LIMIT_BYTES
 OVERWRITTEN = "overwritten files whose rows were replaced"
 STOPPED, RETRIED = "runs that were stopped in between", "runs that failed, and were repeated"
 DELETED, UNDONE = "rows that an owner deleted", "deletions that an owner undid"
-BESIDE = "files of another source of the table"
-LIVES = (OVERWRITTEN, STOPPED, RETRIED, DELETED, UNDONE, BESIDE)
+BESIDE, OTHERS = "files of another source of the table", "rows of another source that an owner deleted"
+ANNOUNCED = "files that an event announced"
+LIVES = (OVERWRITTEN, STOPPED, RETRIED, DELETED, UNDONE, BESIDE, OTHERS, ANNOUNCED)
 """Counts."""
 TILL: Mapping[str, object] = {
     "uri": "till",
@@ -94,30 +95,33 @@ class HealthyWorld:
 
     def live_during_an_audit(self) -> None:
         """After the source is listed a file arrives, and before the table is read a run commits it, with one that came
-        before."""
+        before; or no run does yet."""
         self._land(first=False)
         whole = audits.read_announced
-        listed = dict(self.fates)
+        listed, waiting = dict(self.fates), self.new
+        is_run = self.chance.random() < 0.7
 
         def read_and_run(source: AuditedSource, checkpoint: Checkpoint) -> Announced:
             if self.chance.random() < 0.5:
                 self._land(first=False, overwrites=False)
             found = whole(source, checkpoint)
-            self.world.run()
-            self.new.clear()
+            if is_run:
+                self.world.run()
+                self.new = set()
             return found
 
         with patch.object(audits, "read_announced", read_and_run):
             report = self.world.audit(later_secs=HOUR_SECS)
         everything, self.fates = self.fates, listed
-        self._check(report, pending=set())
+        self._check(report, pending=set() if is_run else waiting)
         self.fates = everything
-        self._check(self.world.audit(later_secs=HOUR_SECS), pending=set())
+        self._check(self.world.audit(later_secs=HOUR_SECS), pending=self.new)
+        self._run()
         self._examine()
 
     @property
     def has_deletions(self) -> bool:
-        return self.is_restored or bool(self.counts[DELETED])
+        return self.is_restored or bool(self.counts[DELETED] or self.counts[OTHERS])
 
     def committed_files(self) -> list[str]:
         """Those that have rows, and are still there as they were committed."""
@@ -175,6 +179,10 @@ class HealthyWorld:
             self._copy(self.chance.choice(known))
         else:
             self._create(self.chance.choice(KINDS), self._folder(first=first))
+        newest = next(reversed(self.fates))
+        if newest in self.new and self.chance.random() < 0.3:
+            self.world.announce(newest)
+            self.counts[ANNOUNCED] += 1
 
     def _create(self, kind: str, folder: str) -> None:
         path = f"{folder}{self._name()}{ENDINGS[kind == 'zip']}"
@@ -275,7 +283,10 @@ class HealthyWorld:
             self._delete_rows()
 
     def _delete_rows(self) -> None:
-        """Some of one file, or all, or of the whole table for a moment."""
+        """Some of one file, or all, and some for a moment only; and those of the other source."""
+        if self.world.beside and self.chance.random() < 0.5:
+            of_other = self.world.table().delete(f"_source.source <> '{IDENTITY.source_id}'")["num_deleted_rows"]
+            self.counts[OTHERS] += of_other
         found = sorted({*self._files_of_rows()})
         if not found:
             return
@@ -284,7 +295,7 @@ class HealthyWorld:
         table, version = self.world.table(), self.world.table().version()
         of_file = f"_source.source = '{IDENTITY.source_id}' AND _source.file = '{name}'"
         count = table.delete(f"{of_file} AND _source.row % {nth} = 0")["num_deleted_rows"]
-        if self.chance.random() < 0.3:
+        if count and self.chance.random() < 0.3:
             self.world.table().restore(version)
             self.is_restored = True
             self.counts[UNDONE] += 1

@@ -15,11 +15,13 @@ from deltalake import DeltaTable
 
 from blizzard.audit.audit import Audit
 from blizzard.audit.report import AuditReport, Verdict
+from blizzard.audit.snapshot import copy_of
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.config.load import parse_config
 from blizzard.config.model import Config
 from blizzard.log import Log, silent
 from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry, FoundBy
 from blizzard.processes import ReadingProcesses
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectInfo
@@ -80,6 +82,14 @@ class OperatorWorld:
         file.unlink(missing_ok=True)
         file.write_bytes(data)
         return file
+
+    def announce(self, *paths: str) -> None:
+        """As an event does."""
+        copy = copy_of(self.source)
+        infos = [found for path in paths if (found := self.source.files.head(path)) is not None]
+        entries = [Entry(each.key, each.size, each.etag, each.modified_ts, FoundBy.EVENT) for each in infos]
+        floor = 0 if copy is None else copy.position.segment
+        self.manifest.append(entries, writer_id="collector", now_ts=time.time(), floor=floor)
 
     def run(self, *, sweep: bool = True) -> None:
         assert self.run_until(threading.Event(), silent, sweep=sweep) == 0
