@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.version import Version, changed_since
+from tests.proof.audit.campaign import WORLDS as HEALTHY_WORLDS
 from tests.proof.bad_input.job import REAL_JOB
 from tests.proof.campaign import FILES, SPARK_SHARE, untried
 from tests.proof.campaigns import MODULES, known, load
@@ -75,6 +76,7 @@ FIGURES: Mapping[str, Counted] = {
     },
 }
 LEAST: Mapping[str, Mapping[str, int]] = {
+    "audit": {HEALTHY_WORLDS: 1_000},
     "race": {"rounds": 6},
     "bad-storage": {"seconds of outage": 120},
     "formats": {damaged_files(kind): 100_000 for kind in KINDS},

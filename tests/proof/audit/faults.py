@@ -13,6 +13,7 @@ from deltalake import write_deltalake
 
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Sweep
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.settled_letters import letters_with_settlements
@@ -167,6 +168,15 @@ def _wipe_manifest(world: DoctorWorld, files: list[str]) -> str | None:
 
 
 def _forge_segment(world: DoctorWorld, files: list[str]) -> str | None:
+    """One that is as it should be, but does not know the one before it."""
+    number = world.manifest.append([], writer_id="forger", now_ts=0.0, floor=1, sweep=Sweep())
+    file = world.state / "pending" / f"{number:020d}.json"
+    text = file.read_text().replace(f'"segment":{number}', f'"segment":{number + 1}')
+    file.with_name(f"{number + 1:020d}.json").write_text(text)
+    return ""
+
+
+def _damage_segment(world: DoctorWorld, files: list[str]) -> str | None:
     newest = max((world.state / "pending").iterdir(), key=lambda file: file.name)
     number = int(newest.stem) + 1
     (newest.parent / f"{number:020d}.json").write_text('{"format": 1}')
@@ -236,7 +246,8 @@ FAULTS = (
     Planted("a changed etag", _change_content, lambda report, path: paths(report, "changed") == [path], BAD),
     Planted("a lost receipt", lose_receipt, lambda report, _: kinds(report) == ["ledger_incomplete"], NOTES, RECEIPTS),
     Planted("a wiped manifest", _wipe_manifest, lambda report, _: kinds(report) == ["manifest_wiped"], NOTES),
-    Planted("a forged segment", _forge_segment, lambda report, _: kinds(report) == [UNREADABLE], NOTES, MANIFEST),
+    Planted("a damaged segment", _damage_segment, lambda report, _: kinds(report) == [UNREADABLE], NOTES, MANIFEST),
+    Planted("a forged segment", _forge_segment, lambda report, _: kinds(report) == ["manifest_broken"], NOTES),
     Planted("a restored table", _restore, lambda report, _: {*kinds(report)} >= {"table_restored"}, BAD, WRITERS),
     Planted(LOST_LETTERS, _lose_letters, lambda report, path: paths(report, "letters_lost") == [path], BAD),
     Planted("doubled letters", _double_letters, lambda report, path: paths(report, "letters_doubled") == [path], NOTES),
