@@ -33,7 +33,7 @@ class AutoEngine:
         self._local = local
         self._make = spark
         self._spark: Engine | None = None
-        self._said: set[str] = set()
+        self._said: set[tuple[str, str]] = set()
         self._log = log
 
     @property
@@ -74,9 +74,9 @@ class AutoEngine:
             return self.spark_for(error, task.destination.provenance.source_id).complete(task, staged)
 
     def spark_for(self, error: NeedsSpark, source_id: str) -> Engine:
-        """Says why, once for each source."""
-        if source_id not in self._said:
-            self._said.add(source_id)
+        """Says why, each kind of reason once for each source."""
+        if (source_id, error.kind) not in self._said:
+            self._said.add((source_id, error.kind))
             self._log("spark_needed", source=source_id, reason=error.reason)
         if self._spark is None:
             self._spark = self._make()
