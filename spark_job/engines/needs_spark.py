@@ -1,6 +1,6 @@
-"""What the local engine leaves to Spark."""
+"""What the local engine leaves to Spark, and a machine that has no Spark for it."""
 
-from blizzard.errors import PermanentError
+from blizzard.errors import PermanentError, SetupError
 
 
 class NeedsSpark(PermanentError):
@@ -15,3 +15,11 @@ class NeedsSpark(PermanentError):
         )
         self.kind = kind
         self.reason = reason
+
+
+class SparkMissing(SetupError):
+    """Spark is needed and cannot start. `problem`: what the machine lacks, and how to get it."""
+
+    def __init__(self, needed: NeedsSpark, problem: str) -> None:
+        super().__init__(f"Spark is needed for {needed.reason}. Nothing is lost: the next run goes on here. {problem}")
+        self.problem = problem
