@@ -167,7 +167,7 @@ def _inferred(event: dict[str, Any]) -> str:
 
 
 def _needs_spark(event: dict[str, Any]) -> str:
-    return f"{event['source']}: starting Spark for {event['reason']}"
+    return f"{event['source']}: Spark is needed for {event['reason']}"
 
 
 def _wrong(event: dict[str, Any]) -> str:

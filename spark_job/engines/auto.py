@@ -6,11 +6,11 @@ from typing import TypeVar
 
 from pyspark.sql.types import StructField, StructType
 
-from blizzard.errors import PermanentError
+from blizzard.errors import SetupError
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
-from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.engines.needs_spark import NeedsSpark, SparkMissing
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable, TableEngine, Transaction
@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 class AutoEngine:
-    """Implements `Engine`. `spark` makes the other engine, once, and may raise ConfigError."""
+    """Implements `Engine`. `spark` makes the other engine and starts it, once, and may raise SetupError."""
 
     def __init__(self, local: Engine, spark: Callable[[], Engine], log: Log) -> None:
         self._local = local
         self._make = spark
         self._spark: Engine | None = None
-        self._said: set[str] = set()
+        self._said: set[tuple[str, str]] = set()
         self._log = log
 
     @property
@@ -74,12 +74,15 @@ class AutoEngine:
             return self.spark_for(error, task.destination.provenance.source_id).complete(task, staged)
 
     def spark_for(self, error: NeedsSpark, source_id: str) -> Engine:
-        """Says why, once for each source."""
-        if source_id not in self._said:
-            self._said.add(source_id)
+        """Says why, each kind of reason once for each source. Raises SparkMissing."""
+        if (source_id, error.kind) not in self._said:
+            self._said.add((source_id, error.kind))
             self._log("spark_needed", source=source_id, reason=error.reason)
         if self._spark is None:
-            self._spark = self._make()
+            try:
+                self._spark = self._make()
+            except SetupError as missing:
+                raise SparkMissing(error, str(missing)) from missing
         return self._spark
 
 
@@ -115,8 +118,8 @@ class AutoTable:
         if self._spark is None and (reason := self._local.why_no_widening()) is not None:
             try:
                 self._switch(NeedsSpark(reason))
-            except PermanentError as error:
-                return f"{reason}, and Spark cannot be started: {error}"
+            except SparkMissing as missing:
+                return f"{reason}, and Spark cannot start: {missing.problem}"
         return self._ask(lambda table: table.why_no_widening())
 
     def start(self, *, newest: bool = True) -> Transaction:

@@ -62,5 +62,11 @@ class Engines:
         from spark_job.engines.auto import AutoEngine
 
         if self._auto is None:
-            self._auto = AutoEngine(self._local_engine(), self._spark_engine, self.log)
+            self._auto = AutoEngine(self._local_engine(), self._started_spark, self.log)
         return self._auto
+
+    def _started_spark(self) -> Engine:
+        engine = self._spark_engine()
+        with engine.translating("starting Spark"):
+            self.spark()
+        return engine

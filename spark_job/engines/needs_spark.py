@@ -1,14 +1,25 @@
-"""What the local engine leaves to Spark."""
+"""What the local engine leaves to Spark, and a machine that has no Spark for it."""
 
-from blizzard.errors import PermanentError
+from blizzard.errors import PermanentError, SetupError
 
 
 class NeedsSpark(PermanentError):
-    """Nothing was written. `reason` completes "Spark is needed for …"."""
+    """Nothing was written. `reason` completes "Spark is needed for …". Reasons of one `kind` differ only in the
+    `example` at their end."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, kind: str, example: str = "") -> None:
+        reason = f"{kind}{example}"
         super().__init__(
             f"Spark is needed for {reason}. Nothing is lost. Use `engine: auto` or `engine: spark`, on a machine that "
             "has Java and Delta's jars."
         )
+        self.kind = kind
         self.reason = reason
+
+
+class SparkMissing(SetupError):
+    """Spark is needed and cannot start. `problem`: what the machine lacks, and how to get it."""
+
+    def __init__(self, needed: NeedsSpark, problem: str) -> None:
+        super().__init__(f"Spark is needed for {needed.reason}. Nothing is lost: the next run goes on here. {problem}")
+        self.problem = problem

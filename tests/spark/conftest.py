@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from blizzard.log import silent
 from spark_job.session import lazy_session
 from tests.spark.format_comparison import Comparison
-from tests.spark.lake import SMALL_QUERIES, Lake, session_settings
+from tests.spark.lake import Lake, as_in_production, session_settings
 from tests.spark.spark_avro import load_spark_avro
 from tests.spark.table_world import World
 
@@ -34,11 +34,8 @@ def world(tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
 @pytest.fixture
 def query_defaults(spark: Callable[[], SparkSession]) -> Iterator[None]:
     """Spark plans and compiles queries as in production: for tests that compare values with Spark's own."""
-    for name in SMALL_QUERIES:
-        spark().conf.unset(name)
-    yield
-    for name, value in SMALL_QUERIES.items():
-        spark().conf.set(name, value)
+    with as_in_production(spark()):
+        yield
 
 
 @pytest.fixture
@@ -51,3 +48,11 @@ def comparison(spark: Callable[[], SparkSession], tmp_path: Path) -> Comparison:
 def spark_avro(spark: Callable[[], SparkSession]) -> None:
     """Spark can read Avro."""
     load_spark_avro(spark)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What asks for the session starts a JVM; parameters that ask for it later have the mark themselves."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.spark)

@@ -1,6 +1,11 @@
 """A lake whose jobs choose their engine."""
 
+from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from blizzard.log import silent
 from blizzard.storage.s3_connection import S3Settings
@@ -8,7 +13,10 @@ from spark_job.engines.auto import AutoEngine
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.tasks.engine import Engine
-from tests.spark.lake import Lake
+from tests.spark.lake import Lake, no_spark
+
+ON_SPARK = [pytest.param("spark", marks=pytest.mark.spark)]
+ON_BOTH = ["local", *ON_SPARK]
 
 
 @dataclass
@@ -29,3 +37,9 @@ class EngineLake(Lake):
         """End the processes of the local engines."""
         while self._local:
             self._local.pop().close()
+
+
+def lake_of(request: pytest.FixtureRequest, folder: Path, *settings: Any) -> "closing[EngineLake]":
+    """Of the engine that a fixture's parameter names. The local one is alone: there is no Spark, and no Java."""
+    spark = no_spark if request.param == "local" else request.getfixturevalue("spark")
+    return closing(EngineLake(folder, spark, *settings, chosen=request.param))

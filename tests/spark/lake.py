@@ -59,6 +59,11 @@ PATIENCE_SECS = 300.0
 """The longest wait for a job in a process of its own, on a busy machine."""
 
 
+def no_spark() -> Any:
+    """In the place of a session, where the local engine is alone."""
+    raise AssertionError("Spark was asked for")
+
+
 @dataclass
 class Lake:
     """`settings` are those of the source, as in pipelines.yaml; a test may change them between two runs."""
@@ -259,6 +264,16 @@ def session_settings(warehouse: Path, *, s3_endpoint: str | None = None) -> dict
         **SMALL_QUERIES,
     }
     return {**conf, **own}
+
+
+@contextmanager
+def as_in_production(spark: SparkSession) -> Iterator[None]:
+    """Spark plans and compiles queries as jobs of the deployed stack have it."""
+    for name in SMALL_QUERIES:
+        spark.conf.unset(name)
+    yield
+    for name, value in SMALL_QUERIES.items():
+        spark.conf.set(name, value)
 
 
 def _line(record: Mapping[str, Any] | str | bytes) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -26,8 +27,14 @@ from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.engine import Engine
 from spark_job.write.parquet_files import DataFile, TableLayout
+from tests.spark.lake import no_spark
+from tests.spark.other_programs import ByDeltalake, BySpark, OtherProgram
 
 ENGINES = ("spark", "local", "auto")
+ALONE = "alone"
+"""The local engine, where there is no Spark: neither to write the table nor to look at it."""
+WITH_SPARK = [pytest.param(name, marks=pytest.mark.spark) for name in ENGINES]
+EVERY_WORLD = [ALONE, *WITH_SPARK]
 APP_ID = "blizzard:events:landing"
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 SOURCE = pa.struct(
@@ -133,6 +140,31 @@ class World:
         """`{t}` is the table."""
         return self.spark().sql(text.replace("{t}", f"delta.`{self.table}`")).collect()
 
+    # -- other programs
+
+    @property
+    def alone(self) -> bool:
+        return self.spark is no_spark
+
+    @property
+    def engines(self) -> Sequence[str]:
+        """That can be tried here."""
+        return ("local",) if self.alone else ENGINES
+
+    @property
+    def other(self) -> OtherProgram:
+        """Spark, if there is one."""
+        return ByDeltalake(self.table) if self.alone else BySpark(self.spark, self.table)
+
+    def read(self, *columns: str) -> list[tuple[Any, ...]]:
+        """As deltalake reads them, and Spark, if there is one: both the same."""
+        found = ByDeltalake(self.table).read(*columns)
+        assert self.other.read(*columns) == found
+        return found
+
+    def ids_in_all(self) -> list[str]:
+        return [name for (name,) in self.read("id")]
+
     def make(self, columns: str = SCHEMA, more: str = "", **settings: str) -> None:
         """A table that another program has created."""
         properties = ", ".join(f"'{name}' = '{value}'" for name, value in settings.items())
@@ -162,6 +194,13 @@ class World:
 
     def staged(self) -> list[Path]:
         return sorted(self.table.glob("_blizzard/*/staging/**/*.parquet"))
+
+
+def world_of(request: pytest.FixtureRequest, folder: Path) -> World:
+    """For a fixture whose parameter is one of EVERY_WORLD."""
+    if request.param == ALONE:
+        return World(folder, no_spark, engine="local")
+    return World(folder, request.getfixturevalue("spark"), engine=request.param)
 
 
 def overtaken_by(source: DeltaSourceTable, by: Callable[[], object]) -> None:

@@ -2,17 +2,16 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from blizzard.errors import PermanentError
-from tests.spark.lake import Lake, ids
-
-pytestmark = pytest.mark.spark
+from tests.spark.engine_lake import ON_BOTH, EngineLake, lake_of
+from tests.spark.lake import Lake, ids, no_spark
 
 MIB = 1 << 20
 DAY = "date=2024-01-28"
@@ -20,10 +19,23 @@ HOSTILE = f'{DAY}/it\'s a "key" \\ 100% + \u00e9.ndjson'
 SETTINGS = {"partition_columns": {"date": "date"}, "limits": {"max_file_bytes": "4MiB", "max_record_bytes": "1MiB"}}
 
 
-@pytest.fixture(scope="module")
-def lake_with_bad_files(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[EngineLake]:
+    with closing(EngineLake(tmp_path, no_spark)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=ON_BOTH)
+def lake_with_bad_files(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EngineLake]:
     """One batch with a file of every kind."""
-    lake = Lake(tmp_path_factory.mktemp("files"), spark, SETTINGS, {"partition_by": ["date"]})
+    with lake_of(request, tmp_path_factory.mktemp("files"), SETTINGS, {"partition_by": ["date"]}) as lake:
+        ingest_files_of_every_kind(lake)
+        yield lake
+
+
+def ingest_files_of_every_kind(lake: Lake) -> None:
     whole = gzip.compress("".join(json.dumps(record) + "\n" for record in ids(0, 300)).encode())
     lake.put(f"{DAY}/good.ndjson", *ids(0, 3))
     lake.put_bytes(f"{DAY}/good.ndjson.gz", whole)
@@ -44,7 +56,6 @@ def lake_with_bad_files(tmp_path_factory: pytest.TempPathFactory, spark: Callabl
     job.sweep(late=False, record_if_empty=True)
     gone.unlink()
     job.ingest.drain()
-    return lake
 
 
 def letters_of(lake: Lake, name: str) -> list[dict[str, Any]]:

@@ -1,13 +1,13 @@
 """Files that change after they were ingested, and late files: the table itself decides."""
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.spark.engine_lake import ON_BOTH, ON_SPARK, EngineLake, lake_of
 from tests.spark.lake import Lake, ids
-
-pytestmark = pytest.mark.spark
 
 HOSTILE = [
     "day/it's.ndjson",
@@ -15,6 +15,14 @@ HOSTILE = [
     "day/\\u0041\\'\\\\.ndjson",
     "day/%27 OR '1'='1.ndjson",
 ]
+on_spark = pytest.mark.parametrize("lake", ON_SPARK, indirect=True)
+on_both = pytest.mark.parametrize("lake", ON_BOTH, indirect=True)
+
+
+@pytest.fixture(params=["local"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineLake]:
+    with lake_of(request, tmp_path) as made:
+        yield made
 
 
 def overwritten(lake: Lake, on_overwrite: str) -> Lake:
@@ -44,6 +52,7 @@ def test_a_change_is_dead_lettered_once_and_the_first_rows_stay(lake: Lake) -> N
     assert lake.ids() == ["old 0", "old 1", "other"]
 
 
+@on_spark
 def test_a_change_replaces_the_rows_in_one_commit(lake: Lake) -> None:
     totals = overwritten(lake, "replace").run(late=True)
     assert (totals.overwritten, totals.commits) == (1, 1)
@@ -54,6 +63,7 @@ def test_a_change_replaces_the_rows_in_one_commit(lake: Lake) -> None:
     assert lake.run(late=True).commits == 0
 
 
+@on_spark
 def test_a_change_to_an_unreadable_file_keeps_the_old_rows_and_is_dead_lettered(lake: Lake) -> None:
     overwritten(lake, "replace")
     lake.put_bytes("a.ndjson.gz", gzip.compress(b'{"id": "new"}')[:-4])
@@ -62,6 +72,7 @@ def test_a_change_to_an_unreadable_file_keeps_the_old_rows_and_is_dead_lettered(
     assert [(letter["path"], letter["stage"]) for letter in lake.letters()] == [("a.ndjson.gz", "decompress")]
 
 
+@on_spark
 def test_a_change_to_an_empty_file_removes_the_old_rows(lake: Lake) -> None:
     overwritten(lake, "replace")
     lake.put_bytes("a.ndjson.gz", b"")
@@ -69,6 +80,7 @@ def test_a_change_to_an_empty_file_removes_the_old_rows(lake: Lake) -> None:
     assert lake.ids() == ["other"]
 
 
+@on_spark
 def test_files_with_hostile_paths_are_replaced_and_no_others(lake: Lake) -> None:
     lake.settings |= {"on_overwrite": "replace"}
     for n, path in enumerate(HOSTILE):
@@ -115,6 +127,7 @@ def test_a_late_file_in_a_closed_partition_is_ingested_once_when_its_event_comes
     assert closed_day.ids() == ["0", "1", "2", "3"]
 
 
+@on_both
 def test_the_query_for_suspects_reads_no_data_files_of_other_files(lake: Lake) -> None:
     """The data files with rows of other files are deleted, so a query that reads them fails."""
     name = "a-name-so-long-that-thirty-two-characters-do-not-tell-it-from-another-{}.ndjson.gz"

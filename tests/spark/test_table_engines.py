@@ -10,28 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from blizzard.errors import LostRace, PermanentError
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
-from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import FileVersion
 from spark_job.table.delta_table import DeltaSourceTable
-from tests.spark.table_world import APP_ID, ENGINES, SCHEMA, World, Written, overtaken_by
+from tests.spark.table_world import ALONE, APP_ID, ENGINES, EVERY_WORLD, SCHEMA, World, Written, overtaken_by, world_of
 
-pytestmark = pytest.mark.spark
 NTZ = (
     "id STRING NOT NULL, n BIGINT, t TIMESTAMP_NTZ, s STRUCT<a: INT NOT NULL, b: ARRAY<STRING>>, "
     "`x.y` DATE COMMENT 'a day'"
 )
 
 
-@pytest.fixture(params=ENGINES)
-def world(request: pytest.FixtureRequest, tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
-    return World(tmp_path, spark, engine=request.param)
+@pytest.fixture(params=EVERY_WORLD)
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    return world_of(request, tmp_path)
 
 
 def described(actions: list[dict[str, Any]]) -> tuple[Any, Any]:
@@ -46,6 +43,7 @@ def described(actions: list[dict[str, Any]]) -> tuple[Any, Any]:
 # -- one engine
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("schema", [SCHEMA, NTZ], ids=["simple", "nested"])
 @pytest.mark.parametrize("partition_by", [(), ("n",)], ids=["flat", "partitioned"])
 def test_all_engines_make_the_same_table(
@@ -65,7 +63,7 @@ def test_all_engines_make_the_same_table(
 def test_the_first_commit_holds_table_rows_and_state(world: World) -> None:
     world.append(0, "a", "b")
     assert world.versions() == [0]
-    assert world.ids() == world.ids_in_spark() == ["a", "b"]
+    assert world.ids_in_all() == ["a", "b"]
     assert world.txn() == 0
     assert any(action.get("commitInfo", {}).get("userMetadata") == "state 0" for action in world.actions())
 
@@ -92,14 +90,14 @@ def test_missing_columns_are_added_and_others_refused(world: World) -> None:
     wider = world.source("partner", schema=f"{SCHEMA}, day DATE, s STRUCT<a: INT, b: ARRAY<STRING>>")
     wider.prepare()
     wider.append(Written([world.write(wider.layout(), "b")], wider.layout()), sequence=0, user_metadata="")
-    assert world.sql("SELECT id, day, s FROM {t} ORDER BY id") == [("a", None, None), ("b", None, None)]
+    assert world.read("id", "day", "s") == [("a", None, None), ("b", None, None)]
     with pytest.raises(PermanentError, match="column n: expected string, found bigint"):
         world.source("other", schema="id STRING, n STRING").prepare()
 
 
 def test_a_table_that_forgets_txns_is_refused(world: World) -> None:
     world.append(0, "a")
-    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration' = 'interval 1 day')")
+    world.other.set_property("delta.setTransactionRetentionDuration", "interval 1 day")
     with pytest.raises(PermanentError, match="UNSET TBLPROPERTIES"):
         world.append(1, "b")
     assert world.ids() == ["a"]
@@ -118,12 +116,9 @@ def test_files_of_any_partition_value_are_found_by_both_engines(world: World) ->
     nulls = world.write(layout, "id null", p="", folder="p=__HIVE_DEFAULT_PARTITION__/")
     source.append(Written([*files, nulls], layout, source.record_type), sequence=1, user_metadata="")
     expected = {"id null": None, **{f"id {name}": name for name in NAMES}}
-    assert dict(world.sql("SELECT id, p FROM {t}")) == expected
-    by_another = DeltaTable(str(world.table)).to_pyarrow_table()
-    assert dict(zip(by_another["id"].to_pylist(), by_another["p"].to_pylist(), strict=True)) == expected
+    assert dict(world.read("id", "p")) == expected
     assert source.holds_rows()
     assert len(source.files_of_commits(SequenceRange(0, 9))) == len(expected)
-    assert world.ids_in_spark() == sorted(expected)
 
 
 def hive_escaped(value: str) -> str:
@@ -133,7 +128,13 @@ def hive_escaped(value: str) -> str:
 # -- races, within an engine and between two
 
 
-@pytest.mark.parametrize("other", ENGINES)
+RIVALS = [
+    (ALONE, "local"),
+    *(pytest.param(ours, theirs, marks=pytest.mark.spark) for ours in ENGINES for theirs in ENGINES),
+]
+
+
+@pytest.mark.parametrize(("world", "other"), RIVALS, indirect=["world"])
 def test_one_of_two_concurrent_commits_of_a_source_wins(world: World, other: str) -> None:
     world.append(0, "a")
     slow = world.source()
@@ -143,17 +144,17 @@ def test_one_of_two_concurrent_commits_of_a_source_wins(world: World, other: str
     assert (world.versions(), world.ids(), world.txn()) == ([0, 1], ["a", "fast"], 1)
 
 
-@pytest.mark.parametrize("other", ENGINES)
+@pytest.mark.parametrize(("world", "other"), RIVALS, indirect=["world"])
 def test_concurrent_commits_of_two_sources_both_win(world: World, other: str) -> None:
     world.append(0, "a")
     slow = world.source()
     overtaken_by(slow, lambda: world.append(5, "theirs", table=world.source("partner", engine=other)))
     world.append(1, "ours", table=slow)
-    assert world.ids() == world.ids_in_spark() == ["a", "ours", "theirs"]
+    assert world.ids_in_all() == ["a", "ours", "theirs"]
     assert (world.txn(), world.txn("blizzard:events:partner")) == (1, 5)
 
 
-@pytest.mark.parametrize("other", ENGINES)
+@pytest.mark.parametrize(("world", "other"), RIVALS, indirect=["world"])
 def test_one_of_two_concurrent_commits_that_make_the_table_wins(world: World, other: str) -> None:
     slow = world.source()
     overtaken_by(slow, lambda: world.append(0, "fast", table=world.source(engine=other)))
@@ -168,13 +169,13 @@ def test_changes_of_other_rows_are_no_conflict(world: World) -> None:
     slow = world.source()
 
     def others() -> None:
-        world.sql("OPTIMIZE {t}")
-        world.sql("DELETE FROM {t} WHERE id = 'a'")
-        world.sql("INSERT INTO {t} (id, n) VALUES ('theirs', 1)")
+        world.other.optimize()
+        world.other.delete("id = 'a'")
+        world.other.insert("theirs")
 
     overtaken_by(slow, others)
     world.append(2, "ours", table=slow)
-    assert world.ids() == world.ids_in_spark() == ["b", "c", "ours", "theirs"]
+    assert world.ids_in_all() == ["b", "c", "ours", "theirs"]
     assert world.versions() == [0, 1, 2, 3, 4, 5]
 
 
@@ -191,17 +192,18 @@ def test_a_checkpoint_keeps_the_txns_of_all_sources(world: World) -> None:
     assert [version for version in range(12) if source.checkpoints_at(version)] == [10]
     for file in [*log.glob("*.crc"), *(log / f"{version:020d}.json" for version in range(10))]:
         file.unlink()
-    world.spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    for engine in ENGINES:
+    world.other.forget()
+    for engine in world.engines:
         table = world.source(engine=engine)
         assert table.txn_version(APP_ID) == 10
         assert {txn.app_id: txn.version for txn in table.txns()} == {APP_ID: 10, "blizzard:events:partner": 7}
     with pytest.raises(LostRace, match="sequence 10"):
         world.append(10, "again")
     world.append(11, "11")
-    assert world.ids() == world.ids_in_spark() == [f"{n:02d}" for n in range(12)]
+    assert world.ids_in_all() == [f"{n:02d}" for n in range(12)]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("form", ["classic", "v2"])
 def test_the_engines_take_turns_on_one_table(tmp_path: Path, spark: Callable[[], SparkSession], form: str) -> None:
     world = World(tmp_path, spark)
@@ -228,7 +230,7 @@ def test_the_engines_take_turns_on_one_table(tmp_path: Path, spark: Callable[[],
 
 def remade(world: World, source: DeltaSourceTable, commits: int) -> None:
     shutil.rmtree(world.table)
-    world.spark()._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    world.other.forget()
     for sequence in range(commits):
         world.append(sequence, f"new {sequence}", table=world.source("partner"))
 
@@ -264,12 +266,13 @@ def test_files_of_commits_are_found_in_the_rows(world: World) -> None:
     assert present == {"f1": {(FileVersion("f1", "e"), frozenset({0}))}, "f2": set()}
     assert dict(source.rows_present({"f1": ()})) == {FileVersion("f1", "e"): frozenset()}
     assert not source.holds_rows_of_nobody()
-    world.sql("DELETE FROM {t} WHERE id = 'a'")
+    world.other.delete("id = 'a'")
     assert source.files_of_commits(SequenceRange(0, 0))[0].rows == 1
-    world.sql("DELETE FROM {t}")
+    world.other.delete()
     assert not source.holds_rows()
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["flat", "partitioned"])
 def test_rows_of_overwritten_files_are_replaced_and_all_others_stay(
     tmp_path: Path, spark: Callable[[], SparkSession], partition_by: tuple[str, ...]
@@ -285,13 +288,14 @@ def test_rows_of_overwritten_files_are_replaced_and_all_others_stay(
     staged = source.layout(staged=True)
     new = world.write(staged, "c", of="f1", day="2")
     source.replace(Written([new], staged, source.record_type), ["f1"], sequence=1, user_metadata="replaced")
-    assert world.ids() == world.ids_in_spark() == ["c"]
+    assert world.ids_in_all() == ["c"]
     assert world.sql("SELECT id, n, day, more, _source.file FROM {t}") == [("c", 0, "2", None, "f1")]
     assert world.txn() == 1
     with pytest.raises(LostRace):
         source.append(None, sequence=1, user_metadata="again")
 
 
+@pytest.mark.spark
 def test_other_rows_of_the_same_data_file_survive_a_replacement(
     tmp_path: Path, spark: Callable[[], SparkSession]
 ) -> None:
@@ -304,10 +308,11 @@ def test_other_rows_of_the_same_data_file_survive_a_replacement(
     staged = source.layout(staged=True)
     new = world.write(staged, "new", of="f2")
     source.replace(Written([new], staged, source.record_type), ["f2", "f3"], sequence=1, user_metadata="replaced")
-    assert world.ids() == world.ids_in_spark() == ["0", "3", "new"]
+    assert world.ids_in_all() == ["0", "3", "new"]
     assert world.sql("SELECT count(*) FROM {t} WHERE id = '3'") == [(1,)]
 
 
+@pytest.mark.spark
 def test_timestamps_that_spark_has_written_survive_a_replacement(
     tmp_path: Path, spark: Callable[[], SparkSession]
 ) -> None:
@@ -331,61 +336,3 @@ def test_timestamps_that_spark_has_written_survive_a_replacement(
         "new": micros["2026"],
         **{n: m for n, m in micros.items() if n != "0001"},
     }
-
-
-# -- what is left to Spark
-
-
-def test_the_local_engine_leaves_replacements_to_spark(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:
-    world = World(tmp_path, spark, engine="local")
-    world.append(0, "a")
-    source = world.source()
-    staged = source.layout(staged=True)
-    new = Written([world.write(staged, "b", of="f1")], staged)
-    with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
-        source.replace(new, ["f1"], sequence=1, user_metadata="replaced")
-    assert (world.versions(), world.ids()) == ([0], ["a"])
-    world.source(engine="spark").replace(new, ["f1"], sequence=1, user_metadata="replaced")
-    assert world.ids_in_spark() == ["b"]
-
-
-def test_the_first_column_without_a_time_zone_is_left_to_spark(
-    tmp_path: Path, spark: Callable[[], SparkSession]
-) -> None:
-    """deltalake would raise the protocol and forget features that the old one has without naming them. Spark asks the
-    table's owner to do it."""
-    world = World(tmp_path, spark, engine="local")
-    world.append(0, "a")
-    world.schema = f"{SCHEMA}, t TIMESTAMP_NTZ"
-    with pytest.raises(NeedsSpark, match="first column of type TIMESTAMP_NTZ"):
-        world.source().prepare()
-    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
-    world.source().prepare()
-    assert [field.name for field in DeltaTable(str(world.table)).schema().fields] == ["id", "n", "_source", "t"]
-    features = DeltaTable(str(world.table)).protocol().writer_features or ()
-    assert {"appendOnly", "invariants", "timestampNtz"} <= {*features}
-
-
-def test_the_local_engine_leaves_features_it_does_not_know_to_spark(
-    tmp_path: Path, spark: Callable[[], SparkSession]
-) -> None:
-    world = World(tmp_path, spark, engine="local")
-    world.append(0, "a")
-    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
-    with pytest.raises(NeedsSpark, match="feature deletionVectors"):
-        world.append(1, "b")
-    world.append(1, "b", table=world.source(engine="spark"))
-    assert world.ids_in_spark() == ["a", "b"]
-
-
-def test_the_local_engine_leaves_large_tables_to_spark(
-    tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(open_table, "MAX_FILES", 5)
-    world = World(tmp_path, spark, engine="local")
-    source = world.source()
-    for sequence in range(11):
-        world.append(sequence, f"{sequence:02d}", table=source)
-    with pytest.raises(NeedsSpark, match=r"about 1\d files"):
-        world.append(11, "11", table=world.source())
-    assert DeltaTable(str(world.table)).version() == 10

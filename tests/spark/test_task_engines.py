@@ -3,12 +3,10 @@
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from blizzard.errors import PermanentError, RetryableError, StorageError
 from blizzard.log import silent
@@ -31,19 +29,18 @@ from spark_job.tasks.provenance import Provenance
 from spark_job.tasks.reader import BatchReader, BatchRows
 from spark_job.tasks.task_reader import ReadSettings
 from spark_job.write.parquet_files import TableLayout
-from tests.spark.engine_lake import EngineLake
-from tests.spark.table_world import ENGINES
+from tests.spark.engine_lake import ON_SPARK, EngineLake, lake_of
 from tests.spark.task_parts import Part, ScriptedTasks, as_json
 
-pytestmark = pytest.mark.spark
 GOOD, REFUSED, FOR_SPARK = '{"n":1,"t":"a"}', '{"n":"x"}', '{"n":2,"t":7}'
 COLUMNS = "n BIGINT, t STRING"
 DOES_NOT_FIT = "n: the value does not fit bigint"
+WITH_SPARK = [*ON_SPARK, pytest.param("auto", marks=pytest.mark.spark)]
 
 
-@pytest.fixture(params=ENGINES)
-def lake(request: pytest.FixtureRequest, tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLake]:
-    with closing(EngineLake(tmp_path, spark, chosen=request.param)) as made:
+@pytest.fixture(params=["local", *WITH_SPARK])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineLake]:
+    with lake_of(request, tmp_path) as made:
         yield made
 
 
@@ -175,8 +172,7 @@ class Batch:
 
 
 @pytest.fixture
-def batch(lake: EngineLake, engine: Engine, tmp_path: Path) -> Batch:
-    lake.spark()
+def batch(engine: Engine, tmp_path: Path) -> Batch:
     return Batch(tmp_path, engine)
 
 
@@ -229,18 +225,17 @@ def test_an_unforeseen_error_of_a_parser_names_the_file(batch: Batch) -> None:
 # -- lines that only Spark judges
 
 
-def test_the_local_engine_judges_no_line_and_says_which(tmp_path: Path, spark: Callable[[], SparkSession]) -> None:
-    with closing(EngineLake(tmp_path, spark, chosen="local")) as lake:
-        batch = Batch(tmp_path, lake.engine())
-        files = [batch.put("b", GOOD, FOR_SPARK), batch.put("a", GOOD, GOOD, REFUSED, FOR_SPARK)]
-        with pytest.raises(NeedsSpark, match=r"only its parser can judge, such as record 3 of a\. Nothing is lost"):
-            batch.read(*files)
-        with pytest.raises(NeedsSpark, match="sorting more refused records than fit into memory"):
-            batch.read(batch.put("c", REFUSED), in_memory_bytes=0)
+@pytest.mark.parametrize("lake", ["local"], indirect=True)
+def test_the_local_engine_judges_no_line_and_says_which(batch: Batch) -> None:
+    files = [batch.put("b", GOOD, FOR_SPARK), batch.put("a", GOOD, GOOD, REFUSED, FOR_SPARK)]
+    with pytest.raises(NeedsSpark, match=r"only its parser can judge, such as record 3 of a\. Nothing is lost"):
+        batch.read(*files)
+    with pytest.raises(NeedsSpark, match="sorting more refused records than fit into memory"):
+        batch.read(batch.put("c", REFUSED), in_memory_bytes=0)
     assert batch.files() == []
 
 
-@pytest.mark.parametrize("lake", ["spark", "auto"], indirect=True)
+@pytest.mark.parametrize("lake", WITH_SPARK, indirect=True)
 @pytest.mark.parametrize("in_memory_bytes", [0, 1 << 20], ids=["by Spark", "by the tasks as far as they can"])
 def test_lines_are_judged_and_those_of_a_failed_file_do_not_count(batch: Batch, in_memory_bytes: int) -> None:
     rows = batch.read(
@@ -258,7 +253,7 @@ def test_lines_are_judged_and_those_of_a_failed_file_do_not_count(batch: Batch, 
     assert batch.files("_blizzard/x/staging/") == []
 
 
-@pytest.mark.parametrize("lake", ["spark", "auto"], indirect=True)
+@pytest.mark.parametrize("lake", WITH_SPARK, indirect=True)
 def test_a_refusal_of_the_tables_storage_is_told_of_judged_lines_too(batch: Batch) -> None:
     with pytest.raises(StorageError, match=r"^the table's storage refused the rows: put file://\S+/taken/part-\S+: "):
         batch.read(batch.put("a", FOR_SPARK), into=batch.taken())
@@ -294,14 +289,25 @@ def test_rows_receipts_and_letters_of_a_run(lake: EngineLake) -> None:
     assert json.loads(lake.copy.read_text())["sequence"] == lake.state_beside().sequence == 1
 
 
-def test_rules_that_only_spark_evaluates(lake: EngineLake) -> None:
+def refuse_a_rule(lake: EngineLake) -> None:
     lake.settings = {"derive": {"ratio": "100 / n"}}
     lake.put("a.ndjson", {"id": "1", "n": 4}, {"id": "2", "n": 0})
-    if lake.chosen == "local":
-        with pytest.raises(NeedsSpark, match="evaluating column ratio: 100 / n"):
-            lake.run()
-        assert (lake.versions(), [*lake.table.rglob("*.parquet")]) == ([], [])
-        lake.chosen = "spark"
+    lake.chosen = "local"
+    with pytest.raises(NeedsSpark, match="evaluating column ratio: 100 / n"):
+        lake.run()
+    assert (lake.versions(), [*lake.table.rglob("*.parquet")]) == ([], [])
+
+
+@pytest.mark.parametrize("lake", ["local"], indirect=True)
+def test_the_local_engine_refuses_rules_that_only_spark_evaluates(lake: EngineLake) -> None:
+    refuse_a_rule(lake)
+
+
+@pytest.mark.parametrize("lake", WITH_SPARK, indirect=True)
+def test_rules_that_only_spark_evaluates(lake: EngineLake) -> None:
+    chosen = lake.chosen
+    refuse_a_rule(lake)
+    lake.chosen = chosen
     lake.run()
     assert [row["ratio"] for row in lake.rows()] == [25.0]
     assert [(one["row"], one["error"]) for one in lake.letters()] == [(1, "column ratio: 100 / n fails on the record")]

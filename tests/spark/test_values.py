@@ -1,18 +1,18 @@
 """Each kind of JSON value for each type of the schema: right in the table, or dead-lettered."""
 
-import json
 import math
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tests.spark.lake import Lake
-
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
+from spark_job.engines.needs_spark import NeedsSpark
+from tests.spark.engine_lake import ON_BOTH, EngineLake, lake_of
+from tests.spark.lake import Lake, as_in_production
 
 SCHEMA = """
     id STRING NOT NULL,
@@ -132,29 +132,86 @@ WRONG_TYPE: list[tuple[str, str]] = [
     ("deep", '{"inner": {"points": [{"x": 1.5}]}}'),
 ]
 
-MISSING: list[tuple[str, str]] = [
-    ("point.x", '{"point": {"y": "a"}}'),
-    ("point.x", '{"point": {"x": null}}'),
-    ("points[].x", '{"points": [{"x": 1}, {}]}'),
-    ("named{}.x", '{"named": {"a": {"x": null}}}'),
-    ("deep.inner.points[].x", '{"deep": {"inner": {"points": [{"x": null}]}}}'),
+MISSING: list[tuple[str, str, str]] = [
+    ("point", '{"y": "a"}', "point.x"),
+    ("point", '{"x": null}', "point.x"),
+    ("points", '[{"x": 1}, {}]', "points[].x"),
+    ("named", '{"a": {"x": null}}', "named{}.x"),
+    ("deep", '{"inner": {"points": [{"x": null}]}}', "deep.inner.points[].x"),
 ]
+
+
+LEFT_TO_SPARK = {
+    ("f64", "Infinity"),
+    ("f64", '"+INF"'),
+    ("f64", '"-INF"'),
+    ("f64", '"+Infinity"'),
+    ("text", '{"a": [1, 2.5]}'),
+    ("i8", "128"),
+    ("i8", "200"),
+    ("i8", "-129"),
+    ("i64", "NaN"),
+    ("i64", "{}"),
+    ("i64", "[1]"),
+    ("money", "1234.5"),
+    ("money", '""'),
+    ("day", '"2024-02-30"'),
+    ("day", '"28.01.2024"'),
+    ("day", '"20240128"'),
+    ("day", '"197"'),
+    ("day", '"19750"'),
+    ("day", "19750"),
+    ("day", '""'),
+    ("at", '"2024-01-28T25:00:00Z"'),
+    ("at", '""'),
+    ("at", "1.5"),
+    ("wall", "1706443200"),
+    ("bytes", '"no base64!"'),
+    ("bytes", "1"),
+    ("point", "[1]"),
+    ("point", '""'),
+    ("list", "{}"),
+    ("list", '""'),
+    ("dict", "[1]"),
+    ("money", "123.45"),
+    ("money", "7"),
+    ("at", "1706443200"),
+}
+"""By the local engine; the last three only beside strings for the same columns."""
+STRINGS = [("money", '"1.00"'), ("at", '"2024-01-28T12:00:00Z"')]
 
 
 def record(column: str, value: str) -> str:
     return f'{{"id": "x", "{column}": {value}}}'
 
 
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory, spark: Callable[[], SparkSession]) -> Lake:
+def here(lake: EngineLake, cases: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Those that the lake's engine decides."""
+    return [case for case in cases if lake.chosen == "spark" or case[:2] not in LEFT_TO_SPARK]
+
+
+@pytest.fixture(params=ON_BOTH)
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineLake]:
+    with lake_of(request, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module", params=ON_BOTH)
+def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineLake]:
     """All values above in one file, good and bad ones alternating."""
-    lake = Lake(tmp_path_factory.mktemp("values"), spark, {"schema": SCHEMA})
-    lake.put("good.ndjson", *(record(column, value) for column, value, _ in GOOD))
-    lake.put("wrong.ndjson", *(record(column, value) for column, value in WRONG_TYPE), '{"id": "the last"}')
-    incomplete = (f'{{"id": "x", {line[1:]}' for _, line in MISSING)
+    with lake_of(request, tmp_path_factory.mktemp("values"), {"schema": SCHEMA}) as lake:
+        put_values(lake)
+        with as_in_production(lake.spark()) if lake.chosen == "spark" else nullcontext():
+            lake.run()
+        yield lake
+
+
+def put_values(lake: EngineLake) -> None:
+    lake.put("good.ndjson", *(record(column, value) for column, value, _ in here(lake, GOOD)))
+    wrong = (record(column, value) for column, value in here(lake, WRONG_TYPE))
+    lake.put("wrong.ndjson", *wrong, '{"id": "the last"}')
+    incomplete = (record(column, value) for column, value, _ in here(lake, MISSING))
     lake.put("missing.ndjson", *incomplete, '{"text": "no id"}', '{"id": null}', '{"id": "the last"}')
-    lake.run()
-    return lake
 
 
 def rows_of(lake: Lake, file: str) -> dict[int, dict[str, Any]]:
@@ -165,34 +222,38 @@ def letters_of(lake: Lake, file: str) -> dict[int, dict[str, Any]]:
     return {letter["row"]: letter for letter in lake.letters() if letter["path"] == file}
 
 
-def test_every_value_that_fits_its_type_is_unchanged_in_the_table(read: Lake) -> None:
+def test_every_value_that_fits_its_type_is_unchanged_in_the_table(read: EngineLake) -> None:
     rows = rows_of(read, "good.ndjson")
-    found = [rows[n].get(column) if n in rows else "nothing" for n, (column, _, _) in enumerate(GOOD)]
-    assert found == [expected for _, _, expected in GOOD]
+    good = here(read, GOOD)
+    found = [rows[n].get(column) if n in rows else "nothing" for n, (column, _, _) in enumerate(good)]
+    assert found == [expected for _, _, expected in good]
 
 
-def test_a_value_of_the_wrong_type_is_dead_lettered_and_the_reason_names_its_column(read: Lake) -> None:
+def test_a_value_of_the_wrong_type_is_dead_lettered_and_the_reason_names_its_column(read: EngineLake) -> None:
     letters = letters_of(read, "wrong.ndjson")
-    reasons = [letters.get(n, {}).get("error", "silent").partition(":")[0] for n in range(len(WRONG_TYPE))]
-    assert list(zip(WRONG_TYPE, reasons, strict=True)) == [(case, case[0]) for case in WRONG_TYPE]
+    wrong = here(read, WRONG_TYPE)
+    reasons = [letters.get(n, {}).get("error", "silent").partition(":")[0] for n in range(len(wrong))]
+    assert list(zip(wrong, reasons, strict=True)) == [(case, case[0]) for case in wrong]
 
 
-def test_nothing_of_a_record_with_a_wrong_value_is_in_the_table(read: Lake) -> None:
+def test_nothing_of_a_record_with_a_wrong_value_is_in_the_table(read: EngineLake) -> None:
     assert [row["id"] for row in rows_of(read, "wrong.ndjson").values()] == ["the last"]
 
 
-def test_a_refused_record_is_kept_unchanged_with_its_file_and_number(read: Lake) -> None:
-    letter = letters_of(read, "wrong.ndjson")[10]
-    assert (letter["path"], letter["row"], letter["stage"]) == ("wrong.ndjson", 10, "parse")
-    assert letter["raw"] == record(*WRONG_TYPE[10])
-    assert json.loads(letter["raw"])["i64"] == "1"
-    assert letter["etag"] == rows_of(read, "wrong.ndjson")[len(WRONG_TYPE)]["_source"]["etag"]
+def test_a_refused_record_is_kept_unchanged_with_its_file_and_number(read: EngineLake) -> None:
+    wrong = here(read, WRONG_TYPE)
+    number = wrong.index(("i64", '"1"'))
+    letter = letters_of(read, "wrong.ndjson")[number]
+    assert (letter["path"], letter["row"], letter["stage"]) == ("wrong.ndjson", number, "parse")
+    assert letter["raw"] == '{"id": "x", "i64": "1"}'
+    assert letter["etag"] == rows_of(read, "wrong.ndjson")[len(wrong)]["_source"]["etag"]
 
 
-def test_a_null_in_a_not_null_field_is_dead_lettered_at_any_depth(read: Lake) -> None:
+def test_a_null_in_a_not_null_field_is_dead_lettered_at_any_depth(read: EngineLake) -> None:
     letters = letters_of(read, "missing.ndjson")
-    reasons = [letters.get(n, {}).get("error", "silent") for n in range(len(MISSING) + 2)]
-    paths = [*(path for path, _ in MISSING), "id", "id"]
+    missing = here(read, MISSING)
+    reasons = [letters.get(n, {}).get("error", "silent") for n in range(len(missing) + 2)]
+    paths = [*(path for _, _, path in missing), "id", "id"]
     assert reasons == [f"{path}: NOT NULL, but it is missing or null" for path in paths]
     assert [row["id"] for row in rows_of(read, "missing.ndjson").values()] == ["the last"]
 
@@ -207,3 +268,13 @@ def test_a_number_that_would_take_spark_hours_is_refused(value: str, lake: Lake)
     assert lake.ids() == ["before", "after"]
     assert [letter["row"] for letter in lake.letters()] == [1]
     assert "exponent" in lake.letters()[0]["error"]
+
+
+@pytest.mark.parametrize("lake", ["local"], indirect=True)
+@pytest.mark.parametrize(("column", "value"), sorted(LEFT_TO_SPARK))
+def test_the_local_engine_leaves_a_value_to_spark(lake: EngineLake, column: str, value: str) -> None:
+    lake.settings["schema"] = SCHEMA
+    lake.put("a.ndjson", *(record(*case) for case in [(column, value), *STRINGS]))
+    with pytest.raises(NeedsSpark, match=r"records that only its parser can judge, such as record 0 of a\.ndjson"):
+        lake.run()
+    assert not lake.log_folder.exists()

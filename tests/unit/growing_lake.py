@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from pyspark.sql import SparkSession
-
 ADD: Mapping[str, Any] = {"schema": "id STRING, address STRUCT<city: STRING>", "new_fields": "add"}
 
 
@@ -14,7 +12,3 @@ class Killed(BaseException):
 
 def die() -> NoReturn:
     raise Killed
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("nothing here needs Spark")

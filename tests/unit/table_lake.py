@@ -9,10 +9,7 @@ import pytest
 
 from blizzard.cli import main
 from tests.spark.engine_lake import EngineLake
-
-
-def no_spark() -> Any:
-    raise AssertionError("Spark was asked for")
+from tests.spark.lake import no_spark
 
 
 @pytest.fixture

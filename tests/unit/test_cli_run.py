@@ -35,6 +35,7 @@ BEHIND = {"event": "table_behind", "source": "p:a", "sequence": 3}
 DRAINED = {"event": "drained", "source": "p:a", "commits": 1, "files": 2, "rows": 1500}
 IDLE = {**DRAINED, "commits": 0}
 FAILED = {"event": "source_failed", "source": "p:a", "kind": "StorageError", "error": "denied"}
+NEEDED = {"event": "spark_needed", "source": "p:a", "reason": "widening a column"}
 LOST = {"event": "spark_lost", "error": "no JVM"}
 
 
@@ -51,13 +52,16 @@ def job(code: int, *events: dict[str, object], other_lines: str = "", errors: st
 
 
 def test_each_event_is_a_line_and_what_changes_nothing_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    command = job(0, SWEPT, {**SWEPT, "missed": 7}, RECOVERED, BEHIND, PLANNED, LETTER, COMMITTED, DRAINED, IDLE)
+    command = job(
+        0, SWEPT, {**SWEPT, "missed": 7}, RECOVERED, BEHIND, PLANNED, NEEDED, LETTER, COMMITTED, DRAINED, IDLE
+    )
     assert run._run(command, as_json=False) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines() == [
         "p:a: watermark sweep listed 2,000 files, 7 of them new",
         "table behind: source=p:a sequence=3",
         "p:a: reading batch 3 of 2 files, 1,024 bytes",
+        "p:a: Spark is needed for widening a column",
         "p:a: dead-lettered b\\nc.json (parse): torn",
         "p:a: committed batch 3: 2 files, 1,500 rows, dead-lettered 1 files and 4 records",
         "p:a: done, 2 files and 1,500 rows in 1 commits",

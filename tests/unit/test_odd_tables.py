@@ -11,8 +11,9 @@ from deltalake import DeltaTable
 
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
+from tests.spark.lake import no_spark
 from tests.unit.odd_lands import FORMATS, WIDE, Wide, Written
-from tests.unit.table_lake import no_spark, reasons
+from tests.unit.table_lake import reasons
 
 WHOLE_FILES = ("parquet", "avro")
 """Formats of which a column of another type makes the whole file a dead letter."""

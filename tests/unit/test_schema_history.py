@@ -13,7 +13,8 @@ from blizzard.cli import main
 from blizzard.state.delta_log import commit_key
 from spark_job.loop.evolution import Evolution
 from tests.spark.engine_lake import EngineLake
-from tests.unit.growing_lake import ADD, Killed, die, no_spark
+from tests.spark.lake import no_spark
+from tests.unit.growing_lake import ADD, Killed, die
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from blizzard.state.delta_log import commit_key
 from spark_job.engines.local.transaction import AppendTransaction
 from spark_job.tasks.reader import BatchReader, BatchRows
 from tests.spark.engine_lake import EngineLake
-from tests.spark.lake import run
-from tests.unit.growing_lake import ADD, Killed, die, no_spark
+from tests.spark.lake import no_spark, run
+from tests.unit.growing_lake import ADD, Killed, die
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ class LocalEngine:
         if undecided.only_refused:
             raise NeedsSpark("sorting more refused records than fit into memory")
         example = f", such as {undecided.example}" if undecided.example else ""
-        raise NeedsSpark(f"deciding on records that only its parser can judge{example}")
+        raise NeedsSpark("deciding on records that only its parser can judge", example)
 
     def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
         raise NeedsSpark(f"evaluating {task.destination.layout.rules.first_for_spark}")

@@ -1,0 +1,91 @@
+"""What the local engine leaves to Spark: it changes nothing, and where there is a Spark, Spark goes on."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from spark_job.engines.local import open_table
+from spark_job.engines.needs_spark import NeedsSpark
+from tests.spark.lake import no_spark
+from tests.spark.table_world import SCHEMA, World, Written
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> World:
+    return World(tmp_path, no_spark, engine="local")
+
+
+@pytest.fixture
+def beside_spark(tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
+    return World(tmp_path, spark, engine="local")
+
+
+def refused_replacement(world: World) -> Written:
+    """The rows that the local engine does not put in the place of others."""
+    world.append(0, "a")
+    source = world.source()
+    staged = source.layout(staged=True)
+    new = Written([world.write(staged, "b", of="f1")], staged)
+    with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
+        source.replace(new, ["f1"], sequence=1, user_metadata="replaced")
+    assert (world.versions(), world.ids()) == ([0], ["a"])
+    return new
+
+
+def test_replacements_are_refused(alone: World) -> None:
+    refused_replacement(alone)
+
+
+@pytest.mark.spark
+def test_replacements_that_were_refused_are_made_by_spark(beside_spark: World) -> None:
+    new = refused_replacement(beside_spark)
+    beside_spark.source(engine="spark").replace(new, ["f1"], sequence=1, user_metadata="replaced")
+    assert beside_spark.ids_in_spark() == ["b"]
+
+
+def refuse_a_feature(world: World) -> None:
+    world.append(0, "a")
+    world.other.set_property("delta.enableDeletionVectors", "true")
+    with pytest.raises(NeedsSpark, match="feature deletionVectors"):
+        world.append(1, "b")
+    assert world.versions() == [0, 1]
+
+
+def test_tables_with_features_that_deltalake_does_not_write_are_refused(alone: World) -> None:
+    refuse_a_feature(alone)
+
+
+@pytest.mark.spark
+def test_spark_commits_to_a_table_with_such_a_feature(beside_spark: World) -> None:
+    refuse_a_feature(beside_spark)
+    beside_spark.append(1, "b", table=beside_spark.source(engine="spark"))
+    assert beside_spark.ids_in_spark() == ["a", "b"]
+
+
+def test_large_tables_are_refused(alone: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_table, "MAX_FILES", 5)
+    source = alone.source()
+    for sequence in range(11):
+        alone.append(sequence, f"{sequence:02d}", table=source)
+    with pytest.raises(NeedsSpark, match=r"about 1\d files"):
+        alone.append(11, "11", table=alone.source())
+    assert DeltaTable(str(alone.table)).version() == 10
+
+
+@pytest.mark.spark
+def test_the_first_column_without_a_time_zone_is_left_to_spark(beside_spark: World) -> None:
+    """deltalake would raise the protocol and forget features that the old one has without naming them. Spark asks the
+    table's owner to do it."""
+    world = beside_spark
+    world.append(0, "a")
+    world.schema = f"{SCHEMA}, t TIMESTAMP_NTZ"
+    with pytest.raises(NeedsSpark, match="first column of type TIMESTAMP_NTZ"):
+        world.source().prepare()
+    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+    world.source().prepare()
+    assert [field.name for field in DeltaTable(str(world.table)).schema().fields] == ["id", "n", "_source", "t"]
+    features = DeltaTable(str(world.table)).protocol().writer_features or ()
+    assert {"appendOnly", "invariants", "timestampNtz"} <= {*features}
