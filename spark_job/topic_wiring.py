@@ -1,11 +1,12 @@
 """The composition of a source that reads topics."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
-from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.kafka_options import LATEST, KafkaOptions
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
@@ -15,9 +16,13 @@ from blizzard.kafka.missing_client import missing_client
 from blizzard.kafka.secret import UsedSecret
 from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_origin import First
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.formats.messages.block import Message
 from spark_job.formats.messages.registry import open_message_format
+from spark_job.infer.first_records import Inferred
+from spark_job.infer.late_schema import LateRangesReader, LateSchema, WarmTable
 from spark_job.loop.ingest import Ingest
 from spark_job.loop.topics.plan_ranges import tasks_of
 from spark_job.loop.topics.settings import TopicLoopSettings
@@ -30,10 +35,25 @@ from spark_job.table.schema import columns_of
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.reader import BatchReader, BatchRows
 from spark_job.tasks.task_reader import ReadSettings
-from spark_job.wiring import SourceJob, TableParts, batch_reader, delta_table, new_id, read_settings
+from spark_job.wiring import (
+    SourceJob,
+    TableParts,
+    batch_reader,
+    delta_table,
+    first_records,
+    names_columns,
+    new_id,
+    read_settings,
+    table_columns,
+)
+
+if TYPE_CHECKING:
+    from spark_job.infer.message_sample import PayloadTypes
 
 POLL_SECS = 0.25
 """How often an idle source asks the brokers: a few requests, which cost nothing but the connection."""
+SAMPLE_AHEAD_BYTES = 8 << 20
+"""Of the first messages, by which a schema is inferred."""
 _WITHOUT_REFUSAL = (None, FailureKind.TRANSIENT)
 
 
@@ -93,14 +113,12 @@ def topic_job(
 ) -> SourceJob:
     """`options`: those of the source. Nothing is opened or started yet. Raises PermanentError if Kafka's client is not
     installed, or no message could be read as the source says; ConfigError if the login needs a region and has none."""
-    brokers = brokers_of(source, options)
-    logins = TopicLogins(source, options)
+    access = TopicAccess(options, brokers_of(source, options), TopicLogins(source, options))
     settings = read_settings(source)
-    _check_messages(source, settings)
+    _check_messages(source, settings, source.record_ddl)
     parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
-    table = topic_table(parts)
-    reader = topic_reader(parts, table, settings, logins)
-    ingest = topic_ingest(parts, topic_settings(source, options), brokers, table, reader)
+    table, [reader] = topic_table_and_readers(parts, access, TopicReading(settings))
+    ingest = topic_ingest(parts, topic_settings(source, options), access.brokers, table, reader)
     waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
     return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
 
@@ -114,21 +132,112 @@ def brokers_of(source: Source, options: KafkaOptions) -> Brokers:
     return KafkaBrokers(options)
 
 
-def topic_table(parts: TableParts) -> DeltaSourceTable:
-    return delta_table(parts, parts.source.record_ddl, has_file=lambda path, topic_id: False)
+class TopicAccess(NamedTuple):
+    """To the topics of one source."""
+
+    options: KafkaOptions
+    brokers: Brokers
+    logins: TopicLogins
 
 
-def topic_reader(
-    parts: TableParts, table: DeltaSourceTable, settings: ReadSettings, logins: TopicLogins
-) -> TopicReader:
-    return TopicReader(batch_reader(parts, table, settings, logins.task_settings), logins.are_changed)
+class TopicReading(NamedTuple):
+    """One way to read messages. `replacing`: as `TopicReader` has it."""
+
+    settings: ReadSettings
+    replacing: bool = False
 
 
-def _check_messages(source: Source, settings: ReadSettings) -> None:
-    """Raises PermanentError."""
+def topic_table_and_readers(
+    parts: TableParts, access: TopicAccess, *readings: TopicReading
+) -> tuple[WarmTable[BatchRows], list[RangesReader[BatchRows]]]:
+    """A reader for each way to read messages."""
+    if parts.source.infers_schema:
+        return _late_schema(parts, access, readings)
+    table = topic_table(parts)
+    return table, [topic_reader(parts, table, each, access.logins) for each in readings]
+
+
+def topic_table(
+    parts: TableParts, schema: str | None = None, *, new: bool = False, first: First | None = None
+) -> DeltaSourceTable:
+    """`schema`: of a record, in DDL; None: what the source says. `new` and `first`: as `delta_table` has them."""
+    ddl = parts.source.record_ddl if schema is None else schema
+    return delta_table(parts, ddl, new=new, first=first, has_file=lambda path, topic_id: False)
+
+
+def topic_reader(parts: TableParts, table: DeltaSourceTable, reading: TopicReading, logins: TopicLogins) -> TopicReader:
+    reader = batch_reader(parts, table, reading.settings, logins.task_settings)
+    return TopicReader(reader, logins.are_changed, reading.replacing)
+
+
+def _late_schema(
+    parts: TableParts, access: TopicAccess, readings: Sequence[TopicReading]
+) -> tuple[WarmTable[BatchRows], list[RangesReader[BatchRows]]]:
+    from spark_job.infer.first_messages import FirstMessages  # imports the packages of all formats
+    from spark_job.infer.message_sample import payload_types
+
+    settings = read_settings(parts.source)
+    payload_types(settings.format, settings.limits, settings.options)  # raises what is wrong with a given schema
+
+    def types() -> "PayloadTypes":
+        options = {**settings.options, **access.logins.task_settings().options}
+        return payload_types(settings.format, settings.limits, options)
+
+    first = FirstMessages(first_records(parts), settings.format, partial(_first_messages, access), types)
+    late: LateSchema[BatchRows] = LateSchema(
+        partial(topic_table, parts),
+        partial(_known_columns, parts, access.options, settings),
+        needs_columns=parts.source.begins_with_rows or names_columns(parts.pipeline, parts.source),
+    )
+    readers = [partial(topic_reader, parts, reading=each, logins=access.logins) for each in readings]
+    return late, [LateRangesReader(late, partial(_inferred, access.logins, first.schema), make) for make in readers]
+
+
+def _inferred(
+    logins: TopicLogins, infer: Callable[[Sequence[OffsetRange]], Inferred], ranges: Sequence[OffsetRange]
+) -> Inferred:
+    """As tasks that are refused, with another login if there is one by now."""
+    try:
+        return infer(ranges)
+    except PermanentError as error:
+        if logins.are_changed():
+            raise RetryableError(f"{error} {SECRET_CHANGED}") from error
+        raise
+
+
+def _first_messages(access: TopicAccess, ranges: Sequence[OffsetRange]) -> Generator[tuple[OffsetRange, list[Message]]]:
+    """Of each partition from the beginning of its range to its end of now. Errors as of `Brokers`, and as of
+    `RangeConsumer.messages`."""
+    from spark_job.tasks.topics.consume import messages_of  # librdkafka, which few jobs need
+
+    ends = access.brokers.end_offsets([(one.topic, one.partition) for one in ranges])
+    whole = [replace(one, end=max(one.end, ends[one.topic, one.partition])) for one in ranges]
+    yield from messages_of(whole, access.logins.task_settings(), SAMPLE_AHEAD_BYTES)
+
+
+def _known_columns(parts: TableParts, options: KafkaOptions, settings: ReadSettings) -> str | None:
+    """As `table_columns`. Raises PermanentError as well if no message can be read into them, or for a source whose
+    beginning needs a table that cannot be made yet."""
+    found = table_columns(parts)
+    if found:
+        _check_messages(parts.source, settings, found)
+    if found is None and options.start == LATEST and names_columns(parts.pipeline, parts.source):
+        raise PermanentError(
+            f"source {parts.source.id} has `schema: infer` and `start: latest`, and table {parts.pipeline.table_uri} "
+            "does not exist. Where the source begins is committed before any message comes, and `partition_by`, "
+            "`cluster_by` or `constraints` name columns that only messages show. Nothing was committed. Write the "
+            "`schema`, let `start` be earliest or a time, or make the table first."
+        )
+    return found
+
+
+def _check_messages(source: Source, settings: ReadSettings, schema: str) -> None:
+    """`schema`: of a record, in DDL; empty: not known yet. Raises PermanentError."""
+    if not schema:
+        return
     try:
         options = settings.limits, settings.options, settings.rules
-        open_message_format(settings.format, columns_of(source.record_ddl), *options)
+        open_message_format(settings.format, columns_of(schema), *options)
     except PermanentError as error:
         raise PermanentError(f"{source.id}: {error}") from error
 
@@ -154,6 +263,7 @@ def topic_settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
         interval_secs=source.checkpoint.interval_secs,
         max_attempts=source.retries.max_attempts,
         max_backoff_secs=source.retries.max_backoff_secs,
+        begins_with_rows=source.begins_with_rows,
     )
 
 
@@ -161,7 +271,7 @@ def topic_ingest(
     parts: TableParts,
     settings: TopicLoopSettings,
     brokers: Brokers,
-    table: DeltaSourceTable,
+    table: WarmTable[BatchRows],
     reader: RangesReader[BatchRows],
     kind: type[TopicSource] = TopicSource,
 ) -> Ingest:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -14,6 +15,7 @@ from blizzard.errors import PermanentError
 from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_origin import First
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.open import open_store
@@ -21,6 +23,7 @@ from blizzard.storage.s3_connection import S3Settings
 from blizzard.sweep.report import SweepReport
 from blizzard.sweep.source_sweep import SourceSweep
 from spark_job.formats.protocol import Limits
+from spark_job.infer.first_records import FirstRecords
 from spark_job.infer.late_schema import LateReader, LateSchema, WarmTable
 from spark_job.loop.drain import POLL_SECS
 from spark_job.loop.files.ingest_files import ingest_files
@@ -202,22 +205,24 @@ def _late_schema(
 
     source = parts.source
     reading = Reading(source.format, source.format_options, source.file_compression)
-    first_batch = FirstBatch(
-        parts.identity.source_id,
-        parts.files,
-        reading,
-        source.partition_columns,
-        source.schema_rules,
-        lambda schema: check_late_schema(parts.pipeline, source, schema, new=True),
-        parts.log,
-    )
-    make, columns = partial(file_table, parts), partial(_table_columns, parts)
-    late: LateSchema[BatchRows] = LateSchema(make, columns, names_columns=_names_columns(parts.pipeline, source))
+    first_batch = FirstBatch(first_records(parts), parts.files, reading)
+    make, columns = partial(file_table, parts), partial(table_columns, parts)
+    late: LateSchema[BatchRows] = LateSchema(make, columns, needs_columns=names_columns(parts.pipeline, source))
     readers = [partial(batch_reader, parts, settings=each) for each in settings]
     return late, [LateReader(late, first_batch.schema, reader) for reader in readers]
 
 
-def _table_columns(parts: SourceParts) -> str | None:
+def first_records(parts: TableParts) -> FirstRecords:
+    return FirstRecords(
+        parts.identity.source_id,
+        parts.source.partition_columns,
+        parts.source.schema_rules,
+        lambda schema: check_late_schema(parts.pipeline, parts.source, schema, new=True),
+        parts.log,
+    )
+
+
+def table_columns(parts: TableParts) -> str | None:
     """The schema of the source's table, as its records can have it. Raises PermanentError if they cannot."""
     table = parts.engine.table(table_source(parts.pipeline, parts.source, parts.identity, ""))
     with table.translating(f"reading the columns of table {parts.pipeline.table_uri}"):
@@ -240,7 +245,7 @@ def late_schema_of(source: Source, table: StructType) -> str:
     return schema_of(table, without=(*source.partition_columns, *source.derive))
 
 
-def _names_columns(pipeline: Pipeline, source: Source) -> bool:
+def names_columns(pipeline: Pipeline, source: Source) -> bool:
     """Whether a table cannot be made before its columns are known."""
     named = {*pipeline.partition_by, *pipeline.cluster_by} - {*source.partition_columns}
     return bool(named or pipeline.constraints)
@@ -254,9 +259,10 @@ def table_source(
     *,
     new: bool = False,
     only_states: bool = False,
+    first: First | None = None,
 ) -> TableSource:
     """`schema`: of a record; empty if it is not known yet, and neither is what depends on it. `new`: that the next
-    commit has to create the table. `only_states`: as there."""
+    commit has to create the table. `only_states` and `first`: as there."""
     return TableSource(
         pipeline.table_uri,
         identity.source_id,
@@ -273,17 +279,22 @@ def table_source(
         _evolution(pipeline, source),
         creates_table=new,
         only_states=only_states,
+        first=first,
     )
 
 
-def file_table(parts: SourceParts, schema: str, *, new: bool = False) -> DeltaSourceTable:
-    return delta_table(parts, schema, new=new, has_file=_has_file(parts.files, parts.settings))
+def file_table(parts: SourceParts, schema: str, *, new: bool = False, first: First | None = None) -> DeltaSourceTable:
+    return delta_table(parts, schema, new=new, first=first, has_file=_has_file(parts.files, parts.settings))
 
 
-def delta_table(parts: TableParts, schema: str, *, has_file: HasFile, new: bool = False) -> DeltaSourceTable:
-    """`new`: that its next commit has to create it. `has_file`: whether the source has a path with an etag."""
+def delta_table(
+    parts: TableParts, schema: str, *, has_file: HasFile, new: bool = False, first: First | None = None
+) -> DeltaSourceTable:
+    """`new`: that its next commit has to create it. `first`: of an inferred schema. `has_file`: whether the source has
+    a path with an etag."""
     pipeline, identity = parts.pipeline, parts.identity
-    writes_to = table_source(pipeline, parts.source, identity, schema, new=new, only_states=parts.only_states)
+    how: dict[str, Any] = {"new": new, "only_states": parts.only_states, "first": first}
+    writes_to = table_source(pipeline, parts.source, identity, schema, **how)
     return DeltaSourceTable(
         parts.engine.table(writes_to),
         writes_to,

@@ -22,13 +22,15 @@ SHOWN_PARTITIONS = 20
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """`limits`: of one batch. `missing`: about topics that the brokers do not have; None: they have all."""
+    """`limits`: of one batch. `missing`: about topics that the brokers do not have; None: they have all.
+    `states_start`: whether a commit without rows says where the source begins."""
 
     source: str
     backlog: TopicBacklog
     history: MessageHistory
     limits: BatchLimits
     missing: str | None = None
+    states_start: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -52,9 +54,9 @@ class TopicPlan:
 
     @property
     def commits(self) -> int:
-        """With the one of where a new source begins."""
+        """With the one that says where a new source begins."""
         size, lag = self.bytes, self.backlog.lag
-        return commits_of(lag, None if size is None or not lag else size / lag, self.limits) + self.is_new
+        return commits_of(lag, None if size is None or not lag else size / lag, self.limits) + self.states_start
 
     @property
     def work(self) -> Work:
@@ -117,4 +119,5 @@ def topic_plan(pipeline: Pipeline, source: Source, options: KafkaOptions, settin
         message_history(store, identity, state.checkpoint),
         BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),
         about_missing(options, backlog.missing) if backlog.missing else None,
+        backlog.is_new and not (source.begins_with_rows and state.version is None),
     )

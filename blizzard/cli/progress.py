@@ -160,8 +160,9 @@ def _failed(event: dict[str, Any]) -> str:
 
 def _inferred(event: dict[str, Any]) -> str:
     left_out = "".join(f"; {why}" for why in event["left_out"])
+    places = f"{event['files']:,} files" if "files" in event else f"{event['partitions']:,} partitions"
     return (
-        f"{event['source']}: the schema of the table, by {event['records']:,} records of {event['files']:,} files: "
+        f"{event['source']}: the schema of the table, by {event['records']:,} records of {places}: "
         f"{event['schema']}{left_out}"
     )
 

@@ -1,4 +1,4 @@
-"""`blizzard schema-history`: how the schema of each table has changed, and which files have brought it."""
+"""`blizzard schema-history`: how the schema of each table has changed, and what has brought it."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,22 @@ from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from blizzard.log import one_line
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.schema_history import HistoryEntry, HistoryField, table_history
+from blizzard.state.schema_history import CONFIGURATION, INFERRED, HistoryEntry, HistoryField, table_history
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
+
+CHANGE_CHARS = 60
+"""Of a change, as people see it: a new struct may have many fields."""
 
 
 def command(
     file: File,
     *,
     pipeline: Annotated[str | None, typer.Option(help="Only the table of this pipeline.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only changes that files of this source have brought.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only changes that this source has brought.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the history as JSON, for programs.")] = False,
 ) -> None:
-    """Show each change of a table's schema: version, time, what changed, and the file and record that brought it.
+    """Show each change of a table's schema: version, time, what changed, and which source, file and record brought it.
 
     Only reads the table's log, as far back as it goes, and the records of changes beside the table. Exit code 1: the
     log or a record cannot be read.
@@ -96,7 +99,7 @@ def _print(history: _History) -> None:
     for name in ("version", "time (UTC)", "change", "brought by"):
         table.add_column(name, overflow="fold")
     for entry in history.changes:
-        rows = [*_rows(entry)] or [("the log does not have the schema before any more", _by(entry))]
+        rows = [*_rows(entry)] or [("the log does not have the schema before any more", _who(entry))]
         for number, row in enumerate(rows):
             first = (_version(entry), _time(entry.ts)) if number == 0 else ("", "")
             table.add_row(*(Text(one_line(cell)) for cell in (*first, *row)))
@@ -105,18 +108,22 @@ def _print(history: _History) -> None:
 
 def _rows(entry: HistoryEntry) -> Iterator[tuple[str, str]]:
     for field in entry.fields or ():
-        yield str(field), _by_file(entry, field) if field.file is not None else _by(entry)
+        change = str(field)
+        yield change if len(change) <= CHANGE_CHARS else f"{change[: CHANGE_CHARS - 1]}…", _by(entry, field)
 
 
-def _by_file(entry: HistoryEntry, field: HistoryField) -> str:
-    record = "" if field.record is None else f", record {field.record}"
-    return f"{entry.source}: {field.file}{record}"
-
-
-def _by(entry: HistoryEntry) -> str:
-    if entry.source is not None:
+def _by(entry: HistoryEntry, field: HistoryField) -> str:
+    if field.origin == CONFIGURATION:
         return f"{entry.source}: its configuration"
-    return entry.operation or "unknown"
+    if field.origin == INFERRED:
+        return f"{entry.source}: inferred from {field.records:,} records, first of {field.file}"
+    if field.file is None:
+        return _who(entry)
+    return f"{entry.source}: {field.file}{'' if field.record is None else f', record {field.record}'}"
+
+
+def _who(entry: HistoryEntry) -> str:
+    return entry.source or entry.operation or "unknown"
 
 
 def _version(entry: HistoryEntry) -> str:

@@ -16,7 +16,7 @@ from blizzard.cli.source_status import (
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, UnreadableState
 from blizzard.kafka.missing_client import missing_client
-from blizzard.kafka.positions import about_missing, check_read, topics_missing
+from blizzard.kafka.positions import about_missing, topics_missing
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.topic_checkpoint import TopicCheckpoint
@@ -143,10 +143,7 @@ def _partitions(
     except ImportError:
         return [], missing_client("the brokers were not asked")
     try:
-        brokers = KafkaBrokers(options)
-        if checkpoint is not None:
-            check_read(checkpoint, brokers)
-        found = lags(brokers, options, checkpoint)
+        found = lags(KafkaBrokers(options), options, checkpoint, checked=True)
     except BlizzardError as error:
         return [], str(error)
     return [

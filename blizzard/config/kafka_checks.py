@@ -63,8 +63,6 @@ def _check_topics(source: Source, path: Path, problems: Problems) -> None:
         default = Checkpoint.model_fields["interval_records"].default
         text = f"has no effect for topics; remove it, or replace it by interval_records (default: {default:,})"
         problems.add((*path, "checkpoint", "interval_files"), text)
-    if source.infers_schema:
-        problems.add((*path, "schema"), "found infer, which is for files; write the columns of a message")
 
 
 def _is_set(section: Section, name: str) -> bool:

@@ -30,7 +30,7 @@ from blizzard.config.formats import (
     format_help,
     schema_help,
 )
-from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.kafka_options import LATEST, KafkaOptions
 from blizzard.config.schema_rule_options import SchemaRuleOptions
 from blizzard.config.schema_rules import RESCUED
 from blizzard.config.section import Section
@@ -203,6 +203,13 @@ class Source(SchemaRuleOptions, HowToRead):
     def infers_schema(self) -> bool:
         """Whether the schema is that of the table, which the first batch decides on."""
         return self.schema_ddl == INFER
+
+    @property
+    def begins_with_rows(self) -> bool:
+        """Of topics: whether a table that there is not is made by the commit of the first rows, since its columns are
+        not known before. Until then each run begins anew: with the first messages, or with those since a time. At
+        `latest` it would pass messages by, so that where it begins is committed first, as for any other source."""
+        return self.infers_schema and self.kafka is not None and self.kafka.start != LATEST
 
     @property
     def row_ddl(self) -> str:

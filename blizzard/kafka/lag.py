@@ -13,6 +13,7 @@ from blizzard.kafka.connect import Reports, consumer_settings
 from blizzard.kafka.errors import read_error
 from blizzard.kafka.first_messages import first_messages
 from blizzard.kafka.login import Login
+from blizzard.kafka.positions import check_read
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 
 PEEK_SECS = 10.0
@@ -41,14 +42,19 @@ class PartitionLag:
         return max(0, self.end_offset - self.next_offset)
 
 
-def lags(brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint | None) -> list[PartitionLag]:
-    """By topic and partition; of partitions that the checkpoint does not know, from their first message. Errors as of
-    `Brokers`."""
+def lags(
+    brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint | None, *, checked: bool = False
+) -> list[PartitionLag]:
+    """By topic and partition; of partitions that the checkpoint does not know, from their first message. Each thing is
+    asked once. Errors as of `Brokers`; with `checked`, also as of `check_read`."""
     cluster = brokers.cluster()
     partitions = sorted(cluster.partitions())
     committed = options.isolation == "read_committed"  # else the ends are the high watermarks
     highs = brokers.high_watermarks(partitions) if committed else {}  # first: what comes in between is not held back
-    ends, firsts = brokers.end_offsets(partitions), brokers.first_offsets(partitions)
+    told = brokers.ends(partitions)
+    if checked and checkpoint is not None:
+        check_read(checkpoint, brokers, cluster, told)
+    ends, firsts = {each: end.offset for each, end in told.items()}, brokers.first_offsets(partitions)
     found = []
     for partition in partitions:
         known = None if checkpoint is None else checkpoint.next_offset(partition)

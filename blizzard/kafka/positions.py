@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from blizzard.config.kafka_options import EARLIEST, LATEST, KafkaOptions
 from blizzard.errors import PermanentError, RecoveryError, RetryableError
-from blizzard.kafka.brokers import Brokers, Cluster
+from blizzard.kafka.brokers import Brokers, Cluster, End
 from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
 from blizzard.kafka.takeover import check_taken_over
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, TopicPosition, path_of
@@ -140,13 +140,11 @@ def check_topics(checkpoint: TopicCheckpoint, cluster: Cluster) -> None:
             )
 
 
-def check_read(checkpoint: TopicCheckpoint, brokers: Brokers) -> None:
-    """Raises RecoveryError if the brokers no longer have what was read: other topics of these names, or logs that were
-    truncated. Other errors as of `Brokers`."""
-    cluster = brokers.cluster()
+def check_read(checkpoint: TopicCheckpoint, brokers: Brokers, cluster: Cluster, ends: Mapping[Partition, End]) -> None:
+    """`ends`: of the partitions of the cluster. Raises RecoveryError if the brokers no longer have what was read: other
+    topics of these names, or logs that were truncated. Other errors as of `Brokers`."""
     check_topics(checkpoint, cluster)
-    known = [each for each in cluster.partitions() if checkpoint.next_offset(each) is not None]
-    check_logs(brokers, with_other_leaders(checkpoint, brokers.ends(known)))
+    check_logs(brokers, with_other_leaders(checkpoint, ends))
 
 
 def new_partitions(checkpoint: TopicCheckpoint, cluster: Cluster) -> list[Partition]:

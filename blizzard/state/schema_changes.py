@@ -33,9 +33,11 @@ class FieldChange(NamedTuple):
     """The first one that did."""
     record: int | None = None
     """The first one of that file, counted from 0; None: not known."""
+    inferred: bool = False
+    """Whether it is of a schema that was inferred: by so many records, the first of them in that file."""
 
     def as_document(self) -> dict[str, Any]:
-        return {name: value for name, value in self._asdict().items() if value is not None}
+        return {name: value for name, value in self._asdict().items() if value is not None and value is not False}
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> "FieldChange":
@@ -48,6 +50,7 @@ class FieldChange(NamedTuple):
             json_fields.natural(document["records"]),
             json_fields.text(document["file"]),
             None if record is None else json_fields.natural(record),
+            document.get("inferred") is True,
         )
 
     def __str__(self) -> str:

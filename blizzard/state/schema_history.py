@@ -8,20 +8,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from blizzard.config.field_places import in_place
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.state.checkpoint import schema_change_of
 from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.schema_changes import ChangeRecord, ChangeRecords, FieldChange
 from blizzard.state.schema_diff import Difference, differences
+from blizzard.state.schema_origin import Origin, decode
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
+
+FILES, INFERRED, CONFIGURATION = "files", "inferred", "configuration"
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryField:
-    """One column, or field of a column, in one change. `type` None: it was dropped; `was` None: it is new. The rest is
-    known of what files have brought."""
+    """One column, or field of a column, in one change. `type` None: it was dropped; `was` None: it is new. `origin`:
+    how the source came by it: FILES, INFERRED or CONFIGURATION; None: it is not of a source. The rest is known of what
+    files have brought, and of an inferred schema: how many records were looked at, and the first file."""
 
     path: str
     type: str | None
@@ -29,6 +34,7 @@ class HistoryField:
     records: int | None = None
     file: str | None = None
     record: int | None = None
+    origin: str | None = None
 
     def __str__(self) -> str:
         if self.type is None:
@@ -45,7 +51,7 @@ class HistoryEntry:
     ts: float | None
     """Unix seconds."""
     source: str | None
-    """Of the files that have brought the change; None: another writer, or a changed configuration."""
+    """Whose files or configuration have brought the change; None: another writer, or a version that did not say so."""
     operation: str | None
     """As the commit's writer names it; None: the log does not have the commit any more."""
     fields: tuple[HistoryField, ...] | None
@@ -61,6 +67,8 @@ class _Log:
     of its newest commit."""
 
     changes: list[Commit] = field(default_factory=list)
+    origins: dict[int, Origin] = field(default_factory=dict)
+    """What commits without a Txn say of whom they are, by version."""
     newest: dict[str, str | None] = field(default_factory=dict)
     txns: dict[tuple[str, int], int] = field(default_factory=dict)
     """The version of the table of each Txn that changed a schema."""
@@ -71,7 +79,7 @@ def table_history(store: ObjectStore, sources: Sequence[SourceIdentity]) -> list
     UnreadableState."""
     log = _read_log(store)
     records = {(source.app_id, record.sequence): record for source in sources for record in _landed(store, source, log)}
-    entries = [*_from_log(log, records)]
+    entries = [*_from_log(log, records, {source.app_id: source.source_id for source in sources})]
     told = {entry.version for entry in entries}
     entries += [_entry(record) for record in records.values() if record.version is None or record.version not in told]
     return sorted(entries, key=lambda entry: (entry.ts or 0.0, -1 if entry.version is None else entry.version))
@@ -85,6 +93,8 @@ def _read_log(store: ObjectStore) -> _Log:
                 log.newest.setdefault(app_id, commit.user_metadata)
             if commit.schema is not None:
                 log.changes.insert(0, replace(commit, user_metadata=None))
+                if not commit.txns and (origin := decode(commit.user_metadata)) is not None:
+                    log.origins[commit.version] = origin
                 log.txns |= dict.fromkeys(commit.txns.items(), commit.version)
     except BucketMissing:
         pass
@@ -112,41 +122,61 @@ def _copy(store: ObjectStore, source: SourceIdentity) -> bytes:
         return b""
 
 
-def _from_log(log: _Log, records: Mapping[tuple[str, int], ChangeRecord]) -> Iterator[HistoryEntry]:
+def _from_log(
+    log: _Log, records: Mapping[tuple[str, int], ChangeRecord], sources: Mapping[str, str]
+) -> Iterator[HistoryEntry]:
+    """`sources`: by app id."""
     before: str | None = None
     for number, commit in enumerate(log.changes):
         assert commit.schema is not None
         record = next((records[txn] for txn in commit.txns.items() if txn in records), None)
-        brought = {one.path: one for one in record.change.fields} if record is not None else {}
         known = number > 0 or commit.version == 0
         try:
             found = differences(before, commit.schema) if known else []
         except json_fields.MALFORMED as error:
             raise UnreadableState(f"the schema of version {commit.version} of the log cannot be read") from error
         before = commit.schema
-        fields = _fields(found, brought) if known else _brought(record)
+        origin = log.origins.get(commit.version) or _by_txn(commit, sources)
+        fields = _fields(found, record, origin) if known else _brought(record)
         if fields is None or fields:
-            source = record.source if record is not None else None
+            source = record.source if record is not None else None if origin is None else origin.source
             yield HistoryEntry(commit.version, commit.committed_ts, source, commit.operation, fields)
 
 
-def _fields(found: Sequence[Difference], brought: Mapping[str, FieldChange]) -> tuple[HistoryField, ...]:
-    """With the files that have brought them. A field that is a part of a new column is also listed by itself."""
+def _by_txn(commit: Commit, sources: Mapping[str, str]) -> Origin | None:
+    """Of a commit of a source, whose checkpoint it has; None: of another writer."""
+    return next((Origin(sources[app_id]) for app_id in commit.txns if app_id in sources), None)
+
+
+def _fields(
+    found: Sequence[Difference], record: ChangeRecord | None, origin: Origin | None
+) -> tuple[HistoryField, ...]:
+    """With who has brought them. A field that is a part of a new column is also listed by itself."""
+    brought = {one.path: one for one in record.change.fields} if record is not None else {}
     paths = {one.path for one in found}
-    whole = [_field(one, brought.get(one.path)) for one in found]
-    return (*whole, *(HistoryField(*one) for one in brought.values() if one.path not in paths))
+    whole = [_field(one, brought.get(one.path), origin) for one in found]
+    return (*whole, *(_told(one) for one in brought.values() if one.path not in paths))
 
 
-def _field(found: Difference, brought: FieldChange | None) -> HistoryField:
-    if brought is None:
+def _field(found: Difference, brought: FieldChange | None, origin: Origin | None) -> HistoryField:
+    if brought is not None:
+        return replace(_told(brought), type=found.type, was=found.was)
+    if origin is None:
         return HistoryField(*found)
-    return HistoryField(*found, brought.records, brought.file, brought.record)
+    if origin.first is not None and found.path in map(in_place, origin.inferred):
+        return HistoryField(*found, origin.first.records, origin.first.file, origin=INFERRED)
+    return HistoryField(*found, origin=CONFIGURATION)
+
+
+def _told(brought: FieldChange) -> HistoryField:
+    path, kind, was, records, file, record, inferred = brought
+    return HistoryField(path, kind, was, records, file, record, INFERRED if inferred else FILES)
 
 
 def _brought(record: ChangeRecord | None) -> tuple[HistoryField, ...] | None:
     if record is None:
         return None
-    return tuple(HistoryField(*one) for one in record.change.fields)
+    return tuple(map(_told, record.change.fields))
 
 
 def _entry(record: ChangeRecord) -> HistoryEntry:

@@ -75,10 +75,16 @@ def orc_part(store: ObjectStore, head: Head) -> TypedPart:
 
 def avro_part(head: Head) -> TypedPart:
     """Raises FileFault."""
-    header = Container(io.BytesIO(head.data), _MAX_BLOCK_BYTES).header
+    struct, without = avro_struct(Container(io.BytesIO(head.data), _MAX_BLOCK_BYTES).header.schema)
+    return TypedPart(struct, [*_avro_rows(head.data)], without)
+
+
+def avro_struct(schema: Any) -> tuple[Struct, Mapping[str, str]]:
+    """`schema`: of Avro, as JSON values. The columns of its records, and the types of fields that no column can be for.
+    Raises FileFault if they are no records."""
     fields, without = list[pa.Field](), dict[str, str]()
     try:
-        for one in fields_of(header.schema):
+        for one in fields_of(schema):
             try:
                 fields.append(pa.field(one.name, one.kind()))
             except Unsupported as error:
@@ -86,7 +92,7 @@ def avro_part(head: Head) -> TypedPart:
     except Unsupported as error:
         raise FileFault(Stage.PARSE, f"cannot be read: {error}") from error
     struct, others = struct_of(pa.schema(fields))
-    return TypedPart(struct, [*_avro_rows(head.data)], {**without, **others})
+    return struct, {**without, **others}
 
 
 def _avro_rows(data: bytes) -> Iterator[Mapping[str, Any]]:

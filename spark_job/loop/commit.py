@@ -73,14 +73,15 @@ class BatchCommitter:
         return self._landed(checkpoint, text) is True
 
     def _write(self, checkpoint: SourceCheckpoint, batch: Batch | None, change: SchemaChange | None, text: str) -> None:
+        txns = self._source.further_txns(checkpoint)
+        further = {"further_txns": txns} if txns else {}
         with self._watch.part("commit"):
             if change is not None:
-                self._table.change_schema(change, sequence=checkpoint.sequence, user_metadata=text)
+                self._table.change_schema(change, sequence=checkpoint.sequence, user_metadata=text, **further)
             elif batch is not None and batch.replaced:
                 self._table.replace(batch.rows, batch.replaced, sequence=checkpoint.sequence, user_metadata=text)
             else:
-                rows, txns = None if batch is None else batch.rows, self._source.further_txns(checkpoint)
-                further = {"further_txns": txns} if txns else {}
+                rows = None if batch is None else batch.rows
                 self._table.append(rows, sequence=checkpoint.sequence, user_metadata=text, **further)
 
     def _landed(self, checkpoint: SourceCheckpoint, text: str) -> bool | None:

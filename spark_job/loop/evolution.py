@@ -78,10 +78,15 @@ class Evolution:
             fields = [{"path": path, "reason": why} for path, why in new.items()]
             self._log("schema_not_changed", source=self._identity.source_id, fields=fields)
 
-    def record(self, change: SchemaChange, base: EvolvingCheckpoint) -> str:
-        """Before the commit. Returns the name that its checkpoint has to have. `base`: the checkpoint before."""
+    def record(self, change: SchemaChange | None, base: EvolvingCheckpoint) -> str | None:
+        """Before the commit, of what it changes, and of the columns with which it makes the table if records have shown
+        them. Returns the name that its checkpoint has to have; None: there is nothing of it. `base`: the checkpoint
+        before."""
+        fields = (*self._table.inferred_columns(), *(() if change is None else change.fields))
+        if not fields:
+            return None
         record = self._records.put(
-            change,
+            SchemaChange(fields),
             sequence=base.sequence + 1,
             attempt=self._new_id(),
             after_version=self._table.newest_version(),
@@ -109,12 +114,16 @@ class Evolution:
         return next((commit.version for commit in commits if commit.txns.get(app_id) == record.sequence), None)
 
     def _log_changed(self, record: ChangeRecord) -> None:
+        """Without inferred columns, of which `schema_inferred` has told."""
+        change = SchemaChange(tuple(field for field in record.change.fields if not field.inferred))
+        if not change.fields:
+            return
         self._log(
             "schema_changed",
             source=self._identity.source_id,
             sequence=record.sequence,
             version=record.version,
-            added=len(record.change.added),
-            widened=len(record.change.widened),
-            fields=[field.as_document() for field in record.change.fields],
+            added=len(change.added),
+            widened=len(change.widened),
+            fields=[field.as_document() for field in change.fields],
         )

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.delta_log import Commit
 from blizzard.state.run_ref import SequenceRange
-from blizzard.state.schema_changes import SchemaChange
+from blizzard.state.schema_changes import FieldChange, SchemaChange
 from blizzard.state.txns import Txn as Txn
 from spark_job.ports.rows import Rows
 
@@ -83,6 +83,10 @@ class Table(Protocol[R]):
         """The newest Txn version of this app id, from the snapshot: exact even after log clean-up, but slow."""
         ...
 
+    def inferred_columns(self) -> Sequence[FieldChange]:
+        """Those of a schema that was inferred, if the next commit makes the table with them."""
+        ...
+
     def propose_change(self, rows: R) -> SchemaProposal:
         """What the rows that were read ask of the table's schema. Commits nothing.
 
@@ -90,9 +94,11 @@ class Table(Protocol[R]):
         """
         ...
 
-    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
-        """One commit of a change, which may also make the table, with `sequence` as the source's Txn version. Errors as
-        for `append`; LostRace also if the change does not fit any more."""
+    def change_schema(
+        self, change: SchemaChange, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS
+    ) -> None:
+        """One commit of a change, which may also make the table, with `sequence` as the source's Txn version.
+        `further_txns`: as for `append`. Errors as for `append`; LostRace also if the change does not fit any more."""
         ...
 
     def append(self, rows: R | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS) -> None:

@@ -13,6 +13,7 @@ from spark_job.rebuild.topic_state import RestatedTopics, TopicParts
 from spark_job.tasks.engine import Engine
 from spark_job.topic_wiring import (
     TopicLogins,
+    TopicReading,
     brokers_of,
     topic_ingest,
     topic_parts,
@@ -37,7 +38,7 @@ def rebuilt_topics(
     brokers = brokers_of(source, options)
     parts = replace(topic_parts(pipeline, source, engine=engine, s3=s3, log=log), only_states=True)
     table = topic_table(parts)
-    reader = topic_reader(parts, table, read_settings(source), TopicLogins(source, options))
+    reader = topic_reader(parts, table, TopicReading(read_settings(source)), TopicLogins(source, options))
     from_earliest = options.model_copy(update={"start": EARLIEST})
 
     def firsts(checkpoint: TopicCheckpoint) -> TopicCheckpoint:

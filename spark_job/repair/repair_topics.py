@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from blizzard.audit.topics import AuditedTopics
@@ -15,7 +14,14 @@ from spark_job.repair.settler import Settler
 from spark_job.repair.topic_source import Offsets, RepairTopicSource
 from spark_job.repair.topic_whole import WholePartitions
 from spark_job.repair.work import Work
-from spark_job.topic_wiring import TopicLogins, brokers_of, topic_reader, topic_settings, topic_table
+from spark_job.topic_wiring import (
+    TopicAccess,
+    TopicLogins,
+    TopicReading,
+    brokers_of,
+    topic_settings,
+    topic_table_and_readers,
+)
 from spark_job.wiring import TableParts, new_id, read_settings
 
 FETCHED_AHEAD_BYTES = 32 << 20
@@ -28,8 +34,10 @@ def topic_repair_of(
     if Kafka's client is not installed."""
     source, identity = parts.source, parts.identity
     common: dict[str, Any] = {"clock": time.time, "new_id": new_id, "log": parts.log}
-    table, settings, logins = topic_table(parts), topic_settings(source, options), TopicLogins(source, options)
-    reader = topic_reader(parts, table, read_settings(source), logins)
+    settings, own = topic_settings(source, options), read_settings(source)
+    access = TopicAccess(options, brokers_of(source, options), TopicLogins(source, options))
+    readings = TopicReading(own), TopicReading(own, replacing=True), TopicReading(given_settings(source))
+    table, [reader, replacing_reader, given_reader] = topic_table_and_readers(parts, access, *readings)
     settler = Settler(identity, work, state=parts.state, **common)
     common |= {"table": table, "watch": parts.watch}
     kind = RepairTopicSource(
@@ -37,11 +45,11 @@ def topic_repair_of(
         settings,
         work=work,
         settler=settler,
-        brokers=brokers_of(source, options),
+        brokers=access.brokers,
         reader=reader,
-        replacing_reader=replace(reader, replacing=True),
+        replacing_reader=replacing_reader,
         whole=whole,
-        given_reader=topic_reader(parts, table, given_settings(source), logins),
+        given_reader=given_reader,
         offsets=_offsets(options),
         state=parts.state,
         **common,

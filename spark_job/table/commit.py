@@ -73,7 +73,9 @@ class TableCommits:
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             return self._engine.why_no_transactions() is None
 
-    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
+    def change_schema(
+        self, change: SchemaChange, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS
+    ) -> None:
         """By a transaction, like the rows: whoever has lost the race for this sequence changes nothing."""
         with self._engine.translating(f"beginning a commit to table {self._uri}"):
             transaction = self._preparation.start_transaction(change=change)
@@ -83,6 +85,8 @@ class TableCommits:
                 schema = self._preparation.changed(table.schema, change)
                 properties = with_stats_of(table.properties, missing_columns(table, schema.fields))
                 transaction.change_schema(schema, widens=bool(change.widened), properties=properties)
+            if further_txns:
+                add_further_txns(transaction, further_txns)
         transaction.commit((), app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
 
     # -- existing files, by a transaction

@@ -13,7 +13,7 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log, silent
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.run_ref import SequenceRange
-from blizzard.state.schema_changes import SchemaChange
+from blizzard.state.schema_changes import FieldChange, SchemaChange
 from blizzard.storage.base import ObjectStore
 from spark_job.expressions.rules import RowRules
 from spark_job.ports.stopwatch import Stopwatch
@@ -217,11 +217,16 @@ class DeltaSourceTable:
         folder, target_file_bytes = self.staging.new_folder(), self._source.target_file_bytes
         return TableLayout(folder, (), (), 0, target_file_bytes, self.preparation.members, rules)
 
+    def inferred_columns(self) -> Sequence[FieldChange]:
+        return ()
+
     def propose_change(self, rows: WrittenFiles) -> SchemaProposal:
         return self._proposals.of(rows)
 
-    def change_schema(self, change: SchemaChange, *, sequence: int, user_metadata: str) -> None:
-        self._commits.change_schema(change, sequence=sequence, user_metadata=user_metadata)
+    def change_schema(
+        self, change: SchemaChange, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS
+    ) -> None:
+        self._commits.change_schema(change, sequence=sequence, user_metadata=user_metadata, further_txns=further_txns)
 
     def append(
         self, rows: WrittenFiles | None, *, sequence: int, user_metadata: str, further_txns: Txns = NO_TXNS

@@ -1,8 +1,11 @@
 """Which source writes to which table: what the modules of `table` need to know of both."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from blizzard.config import ddl
+from blizzard.config.schema_rules import RESCUED
+from blizzard.state.schema_origin import First, Origin
 from spark_job.table.effective_schema import FIXED, EvolutionRules
 
 TARGET_FILE_BYTES = 128 << 20
@@ -39,3 +42,12 @@ class TableSource:
     """Whether `schema` is only right for a table that the source's next commit creates."""
     only_states: bool = False
     """Whether nothing but checkpoints is committed: the table's columns then stay as they are."""
+    first: First | None = None
+    """By which records `schema` was inferred; None: the configuration, or the table, has it."""
+
+    def origin_of(self, added: Iterable[str]) -> Origin:
+        """Of columns with these names that the source adds to the table."""
+        if self.first is None:
+            return Origin(self.source_id)
+        known = {column.name for column in ddl.parse(self.schema).columns} - {RESCUED}
+        return Origin(self.source_id, self.first, [name for name in added if name in known])

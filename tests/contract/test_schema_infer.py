@@ -6,6 +6,9 @@ import gzip
 import pytest
 
 from blizzard.errors import ConfigError, PermanentError
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_history import table_history
+from blizzard.storage.local import LocalStore
 from tests.contract.inferring_lake import Lake, drain, lake
 
 __all__ = ["lake"]
@@ -63,6 +66,11 @@ def test_a_table_without_columns_gets_those_of_the_first_batch(lake: Lake) -> No
     lake.land("b.ndjson", {"id": 1})
     lake.run()
     assert lake.rows() == [1]
+    identity = SourceIdentity(f"p_{lake.name}", lake.name, f"_blizzard/p_{lake.name}_{lake.name}")
+    made, added = table_history(LocalStore(lake.table), [identity])
+    assert [(one.source, len(one.fields or ())) for one in (made, added)] == [(identity.source_id, 1)] * 2
+    (field,) = added.fields or ()
+    assert (field.path, field.origin, field.file, field.records) == ("id", "inferred", "b.ndjson", 1)
 
 
 def test_without_a_record_the_source_fails_with_a_sentence_and_goes_on_with_the_next_good_file(lake: Lake) -> None:

@@ -134,6 +134,18 @@ def test_new_partitions_are_read_from_their_beginning(new_lake: NewLake) -> None
     assert lake.places() == [(2, 0)]
 
 
+def test_a_partition_that_is_added_while_a_run_goes_on_is_read_by_this_run(new_lake: NewLake) -> None:
+    """Its client knows the topic's partitions of before."""
+    lake = new_lake()
+    job = lake.job()
+    lake.produce(b"old")
+    job.ingest.drain()
+    add_partitions(lake, 2)
+    lake.produce(Message(b"new", partition=1))
+    job.ingest.drain()
+    assert lake.places() == [(0, 0), (1, 0)]
+
+
 def test_what_is_gone_of_a_new_partition_is_not_passed_in_silence(new_lake: NewLake) -> None:
     lake = new_lake()
     lake.produce(b"a")

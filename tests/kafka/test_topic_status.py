@@ -3,9 +3,10 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from blizzard.cli import main
 from tests.kafka.topic_lake import NewLake, TopicLake
@@ -54,6 +55,39 @@ def test_it_says_how_far_each_partition_is_behind(
     text = capsys.readouterr().out
     assert "2 messages, the first for 3,6" in text
     assert "2 of 3 messages wait" in text
+
+
+class CountedClient(AdminClient):
+    """Notes what it is asked."""
+
+    asked: ClassVar[list[str]] = []
+
+    def describe_cluster(self, **more: Any) -> Any:
+        self.asked.append("cluster")
+        return super().describe_cluster(**more)
+
+    def describe_topics(self, *given: Any, **more: Any) -> Any:
+        self.asked.append("topics")
+        return super().describe_topics(*given, **more)
+
+    def list_offsets(self, *given: Any, **more: Any) -> Any:
+        self.asked.append(f"offsets {more['isolation_level'].name}")
+        return super().list_offsets(*given, **more)
+
+
+def test_the_brokers_are_asked_for_each_thing_once(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the ends by committed messages and by all, and for the first messages."""
+    lake = new_lake(partitions=2)
+    lake.produce(b"a")
+    lake.run()
+    lake.produce(b"b", Message(b"c", partition=1))
+    monkeypatch.setattr("blizzard.kafka.client.AdminClient", CountedClient)
+    CountedClient.asked.clear()
+    assert status(lake, tmp_path, capsys)["lag"] == 2
+    committed = "offsets READ_COMMITTED"
+    assert CountedClient.asked == ["cluster", "topics", "offsets READ_UNCOMMITTED", committed, committed]
 
 
 def test_before_the_first_run_everything_waits(

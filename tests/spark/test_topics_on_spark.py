@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_history import table_history
+from blizzard.storage.local import LocalStore
 from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
 from tests.kafka.topic_lake import TopicLake
@@ -80,3 +83,41 @@ def test_messages_of_avro_by_the_schemas_of_a_registry(lake: TopicLake) -> None:
     assert [(row["id"], row["name"], row["word"]) for row in lake.rows()] == [(2, "n", "N000"), (1, None, None)]
     [letter] = lake.letters()
     assert (letter["row"], letter["key"]) == (1, "key")
+
+
+@pytest.mark.parametrize("first", ["local", "spark"])
+def test_both_engines_go_on_with_the_columns_that_one_of_them_inferred(lake: TopicLake, first: str) -> None:
+    spark, source = lake.spark, "format: ndjson\n                    schema: infer"
+    for turn in range(3):
+        lake.spark = spark if (turn % 2 == 0) == (first == "spark") else None
+        lake.produce(*[Message(b'{"id": %d, "n": {"x": 1.5}}' % turn, partition=number) for number in range(2)])
+        lake.run(source)
+    assert lake.places() == [(partition, offset) for partition in range(2) for offset in range(3)]
+    assert [(row["id"], row["n"]) for row in lake.rows()] == [(turn, {"x": 1.5}) for turn in range(3)] * 2
+    assert len(lake.named("schema_inferred")) == 1
+    assert lake.txns() == {
+        "blizzard:p:clicks": 2,
+        **{f"blizzard:p:clicks:{lake.topic}:{number}": 2 for number in range(2)},
+    }
+
+
+def test_a_table_that_only_spark_can_make_is_made_with_the_columns_that_messages_show(lake: TopicLake) -> None:
+    lake.produce(Message(b'{"id": 1, "day": "2026-11-21"}'), Message(b'{"id": 2, "day": "2026-11-22"}', partition=2))
+    source = "format: ndjson\n                    schema: infer"
+    lake.run(source, pipeline="cluster_by: [day]")
+    lake.run(source, pipeline="cluster_by: [day]")
+    assert [(row["id"], str(row["day"])) for row in lake.rows()] == [(1, "2026-11-21"), (2, "2026-11-22")]
+    expected = {f"blizzard:p:clicks:{lake.topic}:{number}": 0 for number in (0, 2)}
+    assert lake.txns() == {"blizzard:p:clicks": 0, **expected}
+
+
+def test_a_source_that_begins_before_there_is_a_message_gets_its_columns_from_spark(lake: TopicLake) -> None:
+    source, kafka = "format: ndjson\n                    schema: infer", "start: latest"
+    lake.run(source, kafka)
+    lake.produce(Message(b'{"id": 1}', partition=1))
+    lake.run(source, kafka)
+    assert [(row["id"], row["_source"]["file"]) for row in lake.rows()] == [(1, f"{lake.topic}/1")]
+    made, added = table_history(LocalStore(lake.table), [SourceIdentity("p", "clicks", "_blizzard/p_clicks")])
+    assert [(one.source, len(one.fields or ())) for one in (made, added)] == [("p:clicks", 1)] * 2
+    (field,) = added.fields or ()
+    assert (field.path, field.origin, field.file, field.records) == ("id", "inferred", f"{lake.topic}/1", 1)

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.cli import main
 from blizzard.state.schema_changes import FieldChange, SchemaChange
+from spark_job.engines.spark.table import USER_METADATA
 from spark_job.table.effective_schema import EvolutionRules
 from spark_job.table.widening import WIDENING_PROPERTY
 from tests.spark.engine_lake import EngineLake
@@ -111,10 +112,30 @@ def test_a_column_is_widened_and_goes_on_to_adopt_data_files(
         DeltaTable(str(lake.table)).to_pyarrow_dataset()
     assert main(["schema-history", str(lake.write_config()), "--json", "--source", "landing"]) == 0
     (history,) = json.loads(capsys.readouterr().out)
-    (change,) = history["changes"]
+    _, change = history["changes"]
     assert [(f["path"], f["was"], f["file"], f["record"]) for f in change["fields"] if f["was"]] == [
         ("n", "int", "b.ndjson", 0)
     ]
+
+
+@pytest.mark.parametrize("chosen", ["auto", "spark"])
+def test_the_history_names_the_source_whose_configuration_has_changed(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str], chosen: str
+) -> None:
+    lake.chosen = chosen
+    lake.put("a.ndjson", {"id": "1", "n": 1})
+    lake.run()
+    lake.settings["schema"] = "id STRING, n BIGINT, more DOUBLE"
+    lake.put("b.ndjson", {"id": "2", "n": 5_000_000_000})
+    lake.run()
+    assert main(["schema-history", str(lake.write_config()), "--json", "--source", "landing"]) == 0
+    (history,) = json.loads(capsys.readouterr().out)
+    fields = [field for entry in history["changes"][1:] for field in entry["fields"]]
+    assert [(one["path"], one["was"], one["origin"]) for one in fields] == [
+        ("n", "int", "configuration"),
+        ("more", None, "configuration"),
+    ]
+    assert lake.spark().conf.get(USER_METADATA, None) is None
 
 
 def test_a_column_that_a_derived_one_is_made_of_is_not_widened_and_the_record_is_a_row(lake: EngineLake) -> None:

@@ -196,6 +196,9 @@ class MemoryTable:
             for (path, sequence, etag), rows in found.items()
         ]
 
+    def inferred_columns(self) -> Sequence[FieldChange]:
+        return ()
+
     def propose_change(self, rows: Rows) -> SchemaProposal:
         """As the product's: the rows have to be read with the columns that the table has."""
         assert isinstance(rows, MemoryRows)

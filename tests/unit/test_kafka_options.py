@@ -99,7 +99,8 @@ def test_a_block_that_is_wrong_is_reported_with_its_place(kafka: str, expected: 
     [
         ("uri: s3://landing/a", "uri: found a uri and the block `kafka`"),
         ("format: csv\n                schema: a STRING", "format: found csv; a message of a topic is one of"),
-        ("format: ndjson\n                schema: infer", "schema: found infer"),
+        ("format: envelope\n                schema: infer", "whose schema is always"),
+        ("format: text\n                schema: infer", "whose schema is always"),
         ("format: ndjson", "schema: is missing"),
         ("format: envelope\n                schema: a STRING", "whose schema is always"),
         ("format: text\n                envelope: {payload: string}", "envelope: has no effect with `format: text`"),

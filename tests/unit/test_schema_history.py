@@ -47,7 +47,8 @@ def test_the_history_names_versions_files_and_records(lake: EngineLake, capsys: 
     lake.run()
     made, brought, by_hand, configured = history(lake, capsys)
     assert texts(made)[0] == "id: None -> string"
-    assert (made["version"], made["source"]) == (0, None)
+    assert (made["version"], made["source"]) == (0, "events:landing")
+    assert {field["origin"] for field in made["fields"]} == {"configuration"}
     assert texts(brought) == ["address.zip: None -> string", "x: None -> bigint"]
     assert (brought["version"], brought["source"], brought["operation"]) == (1, "events:landing", "ADD COLUMNS")
     assert [(f["file"], f["record"], f["records"]) for f in brought["fields"]] == [
@@ -55,8 +56,12 @@ def test_the_history_names_versions_files_and_records(lake: EngineLake, capsys: 
         ("b.ndjson", 1, 1),
     ]
     assert (texts(by_hand), by_hand["source"]) == (["note: None -> string"], None)
-    assert (texts(configured), configured["source"]) == (["more: None -> bigint"], None)
-    assert [texts(entry) for entry in history(lake, capsys, "--source", "landing")] == [texts(brought)]
+    assert {field["origin"] for field in brought["fields"]} == {"files"}
+    assert by_hand["fields"][0]["origin"] is None
+    assert (texts(configured), configured["source"]) == (["more: None -> bigint"], "events:landing")
+    assert (configured["fields"][0]["origin"], configured["fields"][0]["file"]) == ("configuration", None)
+    own = history(lake, capsys, "--source", "landing")
+    assert [entry["version"] for entry in own] == [made["version"], brought["version"], configured["version"]]
 
 
 def test_the_history_outlives_the_log(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,3 +120,32 @@ def test_the_history_is_a_table_for_people(lake: EngineLake, capsys: pytest.Capt
     assert main(["schema-history", str(lake.write_config()), "--pipeline", "other"]) == 2
     assert main(["schema-history", str(lake.write_config()), "--source", "other"]) == 2
     assert "expected one of landing" in capsys.readouterr().err
+
+
+def origins(entry: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None, int | None]]:
+    return {field["path"]: (field["origin"], field["file"], field["records"]) for field in entry["fields"]}
+
+
+def test_an_inferred_schema_names_the_first_file_and_outlives_the_log(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.settings |= {"schema": "infer", "derive": {"word": "lower(id)"}}
+    lake.put("a.ndjson", {"id": "1", "n": {"x": 1}})
+    lake.put("b.ndjson", {"id": "2", "a.b": True})
+    lake.run()
+    lake.put("c.ndjson", {"id": "3", "more": 5})
+    lake.run()
+    made, brought = history(lake, capsys)
+    shown = ("inferred", "a.ndjson", 2)
+    expected = {"id": shown, "n": shown, "`a.b`": shown}
+    own = dict.fromkeys(("word", "_rescued", "_source"), ("configuration", None, None))
+    assert (origins(made), made["source"]) == (expected | own, "events:landing")
+    assert origins(brought) == {"more": ("files", "c.ndjson", 1)}
+    assert [len(event["fields"]) for event in lake.logged("schema_changed")] == [1]
+    assert main(["schema-history", str(lake.write_config())]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "+ id string events:landing: inferred from 2 records, first of a.ndjson" in text
+    assert "+ word string events:landing: its configuration" in text
+    for version in lake.versions():
+        (lake.table / commit_key(version)).unlink()
+    assert [origins(entry) for entry in history(lake, capsys)] == [expected, {"more": ("files", "c.ndjson", 1)}]

@@ -15,7 +15,6 @@ from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import BatchLimits
 from blizzard.kafka.brokers import Cluster, End, Place, Topic
 from blizzard.kafka.epochs import cut_logs
-from blizzard.kafka.lag import lags
 from blizzard.kafka.positions import first_positions
 from blizzard.log import Log, silent
 from blizzard.state.identity import SourceIdentity
@@ -45,8 +44,11 @@ class FakeBrokers:
     meanwhile: Callable[[], object] = lambda: None
     epochs: dict[int, list[int]] = field(default_factory=dict)
     without_epochs: bool = False
+    described: int = 0
+    """How often it was asked for its topics."""
 
     def cluster(self) -> Cluster:
+        self.described += 1
         return Cluster("c", {"t": Topic("id", [*self.offsets])} if self.is_there else {})
 
     def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
@@ -172,17 +174,6 @@ def test_an_idle_source_asks_for_ends_alone() -> None:
     brokers.asked.clear()
     assert source.plan(checkpoint).empty
     assert [(what, numbers) for what, numbers in brokers.asked if numbers] == [("end", [0, 1])]
-
-
-def test_the_lag_of_who_reads_uncommitted_takes_no_question_about_open_transactions() -> None:
-    brokers = FakeBrokers({0: (0, 5), 1: (0, 0)})
-    source, checkpoint = source_of(brokers), begun(brokers)
-    checkpoint = source.settle(source.plan(checkpoint), READ)
-    brokers.asked.clear()
-    options = {"bootstrap_servers": "b:9092", "topics": ["t"], "isolation": "read_uncommitted"}
-    found = lags(brokers, KafkaOptions.model_validate(options), checkpoint)
-    assert [(one.lag, one.held_back) for one in found] == [(0, 0), (0, 0)]
-    assert brokers.asked == [("end", [0, 1]), ("first", [0, 1])]
 
 
 def test_first_offsets_are_asked_of_partitions_that_have_messages_to_read() -> None:

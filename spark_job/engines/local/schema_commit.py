@@ -30,14 +30,14 @@ def protocol_with_ntz(more: Sequence[str]) -> dict[str, Any]:
 
 
 def schema_actions(
-    table: DeltaTable, after: TableDescription, now_ms: int, app_id: str, sequence: int, user_metadata: str
+    table: DeltaTable, after: TableDescription, now_ms: int, txns: Mapping[str, int], user_metadata: str
 ) -> Sequence[Action]:
-    """`after`: the table with its new columns and properties."""
-    return [*_actions(table, after, now_ms, app_id, sequence, user_metadata)]
+    """`after`: the table with its new columns and properties. `txns`: versions by app id."""
+    return [*_actions(table, after, now_ms, txns, user_metadata)]
 
 
 def _actions(
-    table: DeltaTable, after: TableDescription, now_ms: int, app_id: str, sequence: int, user_metadata: str
+    table: DeltaTable, after: TableDescription, now_ms: int, txns: Mapping[str, int], user_metadata: str
 ) -> Iterator[Action]:
     metadata, schema = table.metadata(), after.schema
     yield {
@@ -63,7 +63,8 @@ def _actions(
             "createdTime": metadata.created_time,
         }
     }
-    yield {"txn": {"appId": app_id, "version": sequence, "lastUpdated": now_ms}}
+    for app_id, version in txns.items():
+        yield {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}}
 
 
 def _texts(metadata: Any) -> Iterator[tuple[str, str | None]]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable
 from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
@@ -91,7 +91,9 @@ class LocalTable:
             self._check_columns(table, columns)
             fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
             before = table.version()
-            table.alter.add_columns(fields, post_commithook_properties=NO_HOOKS)
+            origin = self._source.origin_of(column.name for column in columns)
+            said = CommitProperties({"userMetadata": origin.encode()})
+            table.alter.add_columns(fields, commit_properties=said, post_commithook_properties=NO_HOOKS)
             self._opened.committed(table, before)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:

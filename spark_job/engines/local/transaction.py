@@ -123,7 +123,8 @@ class AppendTransaction:
     def _commit_schema(self, app_id: str, sequence: int, user_metadata: str) -> int:
         """The version after the one that was read, or none: deltalake's own change of columns carries no Txn."""
         before, now_ms = self.version, round(self._clock() * 1000)
-        actions = schema_actions(self._table, self.description(), now_ms, app_id, sequence, user_metadata)
+        txns = {app_id: sequence, **self._txns}
+        actions = schema_actions(self._table, self.description(), now_ms, txns, user_metadata)
         try:
             self._store.create(commit_key(before + 1), encoded(actions))
         except AlreadyExists as error:

@@ -1,7 +1,7 @@
 """A table as Spark and Delta's own classes read it and commit to it."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -9,6 +9,7 @@ from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
+from blizzard.state.schema_origin import Origin
 from spark_job.engines.spark.checked_rows import check_rows
 from spark_job.engines.spark.commit_errors import translate_commit_error
 from spark_job.engines.spark.expressions import types_of
@@ -30,6 +31,8 @@ from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
 
 WIDENING_PROPERTY = "delta.enableTypeWidening"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+"""What commits have to say for which nothing else says it."""
 
 
 class SparkTable:
@@ -80,7 +83,22 @@ class SparkTable:
             for path, field in added_fields(found, columns)
         ]
         if added:
-            self._session().sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
+            with self._saying(self._source.origin_of(column.name for column in columns)):
+                self._session().sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
+
+    @contextmanager
+    def _saying(self, origin: Origin) -> Iterator[None]:
+        """In the commits of this block, which have no place of their own for it."""
+        conf = self._session().conf
+        before = conf.get(USER_METADATA, None)
+        conf.set(USER_METADATA, origin.encode())
+        try:
+            yield
+        finally:
+            if before is None:
+                conf.unset(USER_METADATA)
+            else:
+                conf.set(USER_METADATA, before)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
@@ -95,7 +113,8 @@ class SparkTable:
             self.set_properties(wanted)
         for one in widened:
             path = ".".join(map(quoted, one.path))
-            self._session().sql(f"ALTER TABLE {table} ALTER COLUMN {path} TYPE {type_sql(one.after)}")
+            with self._saying(self._source.origin_of(())):
+                self._session().sql(f"ALTER TABLE {table} ALTER COLUMN {path} TYPE {type_sql(one.after)}")
 
     def add_constraints(self, constraints: Mapping[str, str]) -> None:
         for name, sql in constraints.items():

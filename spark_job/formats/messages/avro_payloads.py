@@ -120,14 +120,7 @@ class AvroPayloads:
             raise FileFault(Stage.PARSE, why)
         if self._schemas is None:
             return _GIVEN
-        if len(payload) < PREFIX_BYTES:
-            reason = f"its {len(payload)} bytes are too few for a magic byte and the id of a schema, which take 5"
-            raise FileFault(Stage.PARSE, f"not of a schema registry: {reason}")
-        if payload[0] != MAGIC:
-            raise FileFault(
-                Stage.PARSE, f"not of a schema registry: it begins with byte {payload[0]}; expected {MAGIC}"
-            )
-        schema_id = int.from_bytes(payload[1:PREFIX_BYTES], "big")
+        schema_id = schema_id_of(payload)
         known = self._writers.get(schema_id)
         if known is None:
             known = self._writers[schema_id] = self._of_registry(self._schemas, schema_id)
@@ -194,6 +187,16 @@ class AvroPayloads:
             yield from self._fitting(writer, messages, rows[half:], records[half:], refused)
         else:
             yield rows, block
+
+
+def schema_id_of(payload: bytes) -> int:
+    """Of a payload in the registry's form. Raises FileFault for another one."""
+    if len(payload) < PREFIX_BYTES:
+        reason = f"its {len(payload)} bytes are too few for a magic byte and the id of a schema, which take 5"
+        raise FileFault(Stage.PARSE, f"not of a schema registry: {reason}")
+    if payload[0] != MAGIC:
+        raise FileFault(Stage.PARSE, f"not of a schema registry: it begins with byte {payload[0]}; expected {MAGIC}")
+    return int.from_bytes(payload[1:PREFIX_BYTES], "big")
 
 
 class _Together:

@@ -291,8 +291,6 @@ class FileSource:
             outcomes = [outcome for outcome in outcomes if outcome.error is None]
         files = plan.files if batch else ()
         receipt = self._outputs.write_receipt(plan.base, files, outcomes, *odd_fields_of(batch))
-        if plan.schema_change is None:
-            return receipt
         return replace(receipt, schema_change=self._evolution.record(plan.schema_change, plan.base))
 
     def further_txns(self, checkpoint: Checkpoint) -> Txns:

@@ -102,6 +102,7 @@ class TopicSource:
         """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
         self._missing: Sequence[str] = ()
         self._said = set[tuple[Partition, int]]()
+        self._begins_with_rows = False
 
     # -- the position
 
@@ -113,9 +114,12 @@ class TopicSource:
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
         known = taken_over(self._table.txns(), self._options, self._identity.source_id)
         begun = first_positions(self._brokers, self._options, fresh, known)
+        begun = replace(begun, moved=MappingProxyType(_all_offsets(begun)))
+        self._begins_with_rows = self._settings.begins_with_rows and self._table.newest_version() < 0
+        if self._begins_with_rows:
+            return Recovered(begun)
         # Committed at once: the next run would find other offsets under the same `start`.
-        moved = MappingProxyType(_all_offsets(begun))
-        return Recovered(replace(begun, moved=moved), repaired=True, unpublished=True)
+        return Recovered(begun, repaired=True, unpublished=True)
 
     def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
         return stamped(checkpoint, delta_version=delta_version, receipt=receipt)
@@ -129,7 +133,7 @@ class TopicSource:
     # -- planning
 
     def plan(self, checkpoint: TopicCheckpoint) -> RangePlan:
-        if checkpoint.sequence < 0:
+        if checkpoint.sequence < 0 and not self._begins_with_rows:
             return RangePlan(checkpoint, checkpoint)  # where the source begins is committed before anything is read
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
@@ -266,7 +270,8 @@ class TopicSource:
         if batch is None:
             return plan.base if plan.base.sequence < 0 else replace(plan.base, waiting=left, moved=MappingProxyType({}))
         ends: dict[Partition, int] = {(one.topic, one.partition): one.end for one in plan.ranges}
-        moved = {gap.partition: gap.end for gap in plan.gaps} | ends
+        begun = _all_offsets(plan.found) if plan.base.sequence < 0 else {}
+        moved = {**begun, **{gap.partition: gap.end for gap in plan.gaps}, **ends}
         return replace(with_offsets(plan.found, ends), waiting=left, moved=MappingProxyType(moved))
 
     def record(self, plan: RangePlan, batch: ReadBatch | None) -> Receipt:
@@ -290,10 +295,7 @@ class TopicSource:
                 misfits=misfits,
                 offsets={one.path: (one.start, one.end) for one in plan.ranges},
             )
-        written = Receipt(receipt.name, now_ts)
-        if plan.schema_change is None:
-            return written
-        return replace(written, schema_change=self._evolution.record(plan.schema_change, plan.base))
+        return Receipt(receipt.name, now_ts, self._evolution.record(plan.schema_change, plan.base))
 
     def _write_gaps(self, gaps: Sequence[Gap], attempt: str) -> None:
         letters = [
