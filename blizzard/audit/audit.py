@@ -171,7 +171,7 @@ class Audit:
         ]
         found += [f"data_files_lost\0{path}" for path, *_ in self.tally.found.get("data_files_lost", ())]
         found.append(f"rows_gone\0{self._deletions.unexplained}")
-        return (self.tally.digest + sum(map(digest_of, found))) % (1 << 8 * DIGEST_BYTES)
+        return self.tally.digest + sum(map(digest_of, found)) & (1 << 8 * DIGEST_BYTES) - 1
 
     def _gone_of_uncounted(self) -> dict[str, int]:
         """Rows that are known to be gone, of those files of the sample whose rows the ledger does not count."""
