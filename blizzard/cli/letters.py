@@ -65,6 +65,9 @@ def command(
     reason: Reason = None,
     since: Since = None,
     until: Until = None,
+    raw: Annotated[
+        str | None, typer.Option("--raw", help="Only letters whose raw record has this text.", metavar="TEXT")
+    ] = None,
     details: Annotated[bool, typer.Option("--details", help="Show the letters, too, with the raw records.")] = False,
     with_settled: Annotated[
         bool, typer.Option("--settled", help="Count and show settled letters, too: what is in the table by now.")
@@ -82,7 +85,8 @@ def command(
     chosen = selected(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else 0.0
     until_ts = point_in_time(until, "--until", now_ts) if until else math.inf
-    wanted = LetterFilter(matching(path, "--path"), frozenset(map(str, stage or ())), reason, since_ts, until_ts)
+    stages = frozenset(map(str, stage or ()))
+    wanted = LetterFilter(matching(path, "--path"), stages, reason, since_ts, until_ts, raw)
     most = (limit or math.inf) if details else 0
     settings = S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:

@@ -93,6 +93,10 @@ def test_a_group_shows_the_values_that_all_of_its_letters_have(errors: list[str]
         (["--reason", "NO Number"], ["a/1.gz", "a/1.gz", "a/2.gz", "a/2.gz"]),
         (["--since", "2025-11-25T16:01"], ["a/2.gz", "a/2.gz"]),
         (["--until", "2025-11-25T00:00+00:00"], ["a/3.gz", "b/torn\n.gz"]),
+        (["--raw", "w 3"], ["a/1.gz", "a/2.gz"]),
+        (["--raw", "raw 5", "--path", "a/1*"], ["a/1.gz"]),
+        (["--raw", "\ufffd"], ["a/3.gz"]),
+        (["--raw", "RAW"], []),
         (["--source", "shop", "--pipeline", "orders", "--reason", "of no letter"], []),
     ],
 )
