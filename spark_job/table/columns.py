@@ -163,3 +163,26 @@ def _added_inside(found: DataType, added: DataType) -> Iterator[tuple[tuple[str,
         case MapType(), MapType():
             for path, inner in _added_inside(found.valueType, added.valueType):
                 yield ("value", *path), inner
+
+
+def with_added(found: StructType, added: Sequence[StructField]) -> StructType:
+    """`found` with the fields of `added` that it lacks, at any depth, each at the end of its struct."""
+    given = {field.name.lower(): field for field in added}
+    kept = [_with_fields_of(field, given.pop(field.name.lower(), field)) for field in found.fields]
+    return StructType([*kept, *given.values()])
+
+
+def _with_fields_of(found: StructField, added: StructField) -> StructField:
+    return StructField(found.name, _with_added_inside(found.dataType, added.dataType), found.nullable, found.metadata)
+
+
+def _with_added_inside(found: DataType, added: DataType) -> DataType:
+    match found, added:
+        case StructType(), StructType():
+            return with_added(found, added.fields)
+        case ArrayType(), ArrayType():
+            return ArrayType(_with_added_inside(found.elementType, added.elementType), found.containsNull)
+        case MapType(), MapType():
+            value = _with_added_inside(found.valueType, added.valueType)
+            return MapType(found.keyType, value, found.valueContainsNull)
+    return found

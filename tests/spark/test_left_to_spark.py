@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.lake import no_spark
-from tests.spark.table_world import SCHEMA, World, Written
+from tests.spark.table_world import World, Written
 
 
 @pytest.fixture
@@ -73,19 +73,3 @@ def test_large_tables_are_refused(alone: World, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(NeedsSpark, match=r"about 1\d files"):
         alone.append(11, "11", table=alone.source())
     assert DeltaTable(str(alone.table)).version() == 10
-
-
-@pytest.mark.spark
-def test_the_first_column_without_a_time_zone_is_left_to_spark(beside_spark: World) -> None:
-    """deltalake would raise the protocol and forget features that the old one has without naming them. Spark asks the
-    table's owner to do it."""
-    world = beside_spark
-    world.append(0, "a")
-    world.schema = f"{SCHEMA}, t TIMESTAMP_NTZ"
-    with pytest.raises(NeedsSpark, match="first column of type TIMESTAMP_NTZ"):
-        world.source().prepare()
-    world.sql("ALTER TABLE {t} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
-    world.source().prepare()
-    assert [field.name for field in DeltaTable(str(world.table)).schema().fields] == ["id", "n", "_source", "t"]
-    features = DeltaTable(str(world.table)).protocol().writer_features or ()
-    assert {"appendOnly", "invariants", "timestampNtz"} <= {*features}

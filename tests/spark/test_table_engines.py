@@ -95,6 +95,22 @@ def test_missing_columns_are_added_and_others_refused(world: World) -> None:
         world.source("other", schema="id STRING, n STRING").prepare()
 
 
+@pytest.mark.spark
+def test_all_engines_add_the_first_column_without_a_time_zone(
+    tmp_path: Path, spark: Callable[[], SparkSession]
+) -> None:
+    made = {}
+    for engine in ENGINES:
+        world = World(tmp_path / engine, spark, engine=engine)
+        world.append(0, "a")
+        world.schema = f"{SCHEMA}, t TIMESTAMP_NTZ"
+        world.append(1, "b")
+        assert world.read("id", "t") == [("a", None), ("b", None)]
+        numbers = range(len(world.versions()))
+        made[engine] = described([action for number in reversed(numbers) for action in world.actions(number)])
+    assert made["spark"] == made["local"] == made["auto"]
+
+
 def test_a_table_that_forgets_txns_is_refused(world: World) -> None:
     world.append(0, "a")
     world.other.set_property("delta.setTransactionRetentionDuration", "interval 1 day")

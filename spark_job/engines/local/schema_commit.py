@@ -1,21 +1,26 @@
-"""What a commit that changes the columns of a table has in the log. deltalake makes no such commit with a Txn in it."""
+"""What a commit that changes columns or properties of a table has in the log. deltalake makes no such commit with a
+Txn in it. To a table that names its features its own commits of properties add `variantType` (1.6), and where it adds
+the first column of type TIMESTAMP_NTZ it forgets what the protocol had without naming it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
 from deltalake import DeltaTable
+from deltalake.table import ProtocolVersions
+from pyspark.sql.types import StructType
 
 from blizzard.state.delta_protocol import WITH_FEATURES
 from spark_job.table.file_layout import TableDescription
-from spark_job.table.schema import has_ntz
+from spark_job.table.schema import NTZ, has_ntz
 
 PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 _CHECKS = ("checkConstraints",)
 FEATURES_OF_VERSION: Mapping[int, Sequence[str]] = {3: _CHECKS, 4: (*_CHECKS, "changeDataFeed", "generatedColumns")}
 """What a table of this writer version has besides `appendOnly` and `invariants`, without naming it."""
 
+ADD_COLUMNS, SET_PROPERTIES = "ADD COLUMNS", "SET TBLPROPERTIES"
 Action = Mapping[str, Any]
 
 
@@ -24,52 +29,61 @@ def protocol_with_ntz(more: Sequence[str]) -> dict[str, Any]:
     return {
         "minReaderVersion": 3,
         "minWriterVersion": WITH_FEATURES,
-        "readerFeatures": ["timestampNtz"],
-        "writerFeatures": ["appendOnly", "invariants", "timestampNtz", *more],
+        "readerFeatures": [NTZ],
+        "writerFeatures": ["appendOnly", "invariants", NTZ, *more],
     }
+
+
+def metadata_actions(
+    table: DeltaTable, after: TableDescription, now_ms: int, operation: str, **info: str
+) -> list[Action]:
+    """`after`: the table with its new columns and properties. `info`: more about the commit."""
+    metadata, schema = table.metadata(), after.schema
+    said = {
+        "timestamp": now_ms,
+        "operation": operation,
+        "operationParameters": {},
+        "isBlindAppend": False,
+        **info,
+        "txnId": str(uuid4()),
+    }
+    texts: dict[str, str | None] = {"name": metadata.name, "description": metadata.description}
+    changed = {
+        "id": str(metadata.id),
+        **{name: value for name, value in texts.items() if value is not None},
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema.json(),
+        "partitionColumns": list(metadata.partition_columns),
+        "configuration": dict(after.properties),
+        "createdTime": metadata.created_time,
+    }
+    protocol = _protocol_after(table.protocol(), schema)
+    return [{"commitInfo": said}, *([] if protocol is None else [{"protocol": protocol}]), {"metaData": changed}]
 
 
 def schema_actions(
     table: DeltaTable, after: TableDescription, now_ms: int, txns: Mapping[str, int], user_metadata: str
-) -> Sequence[Action]:
-    """`after`: the table with its new columns and properties. `txns`: versions by app id."""
-    return [*_actions(table, after, now_ms, txns, user_metadata)]
+) -> list[Action]:
+    """The same with Txns: versions by app id."""
+    with_txns = [
+        {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}} for app_id, version in txns.items()
+    ]
+    return [*metadata_actions(table, after, now_ms, ADD_COLUMNS, userMetadata=user_metadata), *with_txns]
 
 
-def _actions(
-    table: DeltaTable, after: TableDescription, now_ms: int, txns: Mapping[str, int], user_metadata: str
-) -> Iterator[Action]:
-    metadata, schema = table.metadata(), after.schema
-    yield {
-        "commitInfo": {
-            "timestamp": now_ms,
-            "operation": "ADD COLUMNS",
-            "operationParameters": {},
-            "isBlindAppend": False,
-            "userMetadata": user_metadata,
-            "txnId": str(uuid4()),
-        }
+def _protocol_after(found: ProtocolVersions, schema: StructType) -> Mapping[str, Any] | None:
+    """None: it stays as it is."""
+    named = found.writer_features or ()
+    if not has_ntz(schema) or NTZ in named:
+        return None
+    if found.min_writer_version < WITH_FEATURES:
+        return protocol_with_ntz(FEATURES_OF_VERSION.get(found.min_writer_version, ()))
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": WITH_FEATURES,
+        "readerFeatures": sorted({NTZ, *(found.reader_features or ())}),
+        "writerFeatures": sorted({NTZ, *named}),
     }
-    if has_ntz(schema) and table.protocol().min_writer_version < WITH_FEATURES:
-        yield {"protocol": protocol_with_ntz(FEATURES_OF_VERSION.get(table.protocol().min_writer_version, ()))}
-    yield {
-        "metaData": {
-            "id": str(metadata.id),
-            **{name: value for name, value in _texts(metadata) if value is not None},
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": schema.json(),
-            "partitionColumns": list(metadata.partition_columns),
-            "configuration": dict(after.properties),
-            "createdTime": metadata.created_time,
-        }
-    }
-    for app_id, version in txns.items():
-        yield {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}}
-
-
-def _texts(metadata: Any) -> Iterator[tuple[str, str | None]]:
-    yield "name", metadata.name
-    yield "description", metadata.description
 
 
 def encoded(actions: Sequence[Action]) -> bytes:

@@ -1,31 +1,31 @@
 """A table as deltalake reads it and commits to it, without Spark and without Java."""
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
-from deltalake import CommitProperties, DeltaTable
-from deltalake.schema import Field
 from pyspark.sql.types import StructField, StructType
 
+from blizzard.errors import AlreadyExists, RetryableError
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
-from blizzard.state.delta_protocol import WITH_FEATURES
+from blizzard.state.delta_log import commit_key
 from blizzard.state.run_ref import SequenceRange
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
+from spark_job.engines.local.schema_commit import ADD_COLUMNS, SET_PROPERTIES, encoded, metadata_actions
 from spark_job.engines.local.source_rows import SourceRows
-from spark_job.engines.local.transaction import NO_HOOKS, AppendTransaction, FirstCommit
+from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
-from spark_job.table.columns import needs_mapping
+from spark_job.table.columns import needs_mapping, with_added
 from spark_job.table.configured_changes import Widening
 from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable, Transaction
+from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
-from spark_job.table.schema import has_ntz
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
 
@@ -75,33 +75,39 @@ class LocalTable:
             self.widen_columns(widened)
         if constraints:
             self.add_constraints(constraints)
-        table = self._opened.newest()
-        if table is not None:
-            self._check_columns(table, added)
+        if self._opened.newest() is not None:
+            self._check_columns(added)
 
-    def _check_columns(self, table: DeltaTable, added: Sequence[StructField]) -> None:
-        if any(has_ntz(column.dataType) for column in added) and table.protocol().min_writer_version < WITH_FEATURES:
-            raise NeedsSpark(f"table {self._uri} to get its first column of type TIMESTAMP_NTZ")
+    def _check_columns(self, added: Sequence[StructField]) -> None:
         if needs_mapping(StructType([*added])):
             raise NeedsSpark(f"column {added[0].name!r}, whose name table {self._uri} has only by column mapping")
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
-        table = self._opened.newest()
-        if table is not None:
-            self._check_columns(table, columns)
-            fields = [Field.from_json(json.dumps(column.jsonValue())) for column in columns]
-            before = table.version()
-            origin = self._source.origin_of(column.name for column in columns)
-            said = CommitProperties({"userMetadata": origin.encode()})
-            table.alter.add_columns(fields, commit_properties=said, post_commithook_properties=NO_HOOKS)
-            self._opened.committed(table, before)
+        self._check_columns(columns)
+        origin = self._source.origin_of(column.name for column in columns)
+        add = lambda found: replace(found, schema=with_added(found.schema, columns))  # noqa: E731
+        self._change(ADD_COLUMNS, add, userMetadata=origin.encode())
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
+        self._change(SET_PROPERTIES, lambda found: replace(found, properties={**found.properties, **properties}))
+
+    def _change(self, operation: str, change: Callable[[TableDescription], TableDescription], **info: str) -> None:
+        """`info`: more about the commit. Whatever the error, the next attempt looks what the table has then."""
         table = self._opened.newest()
-        if table is not None:
-            before = table.version()
-            table.alter.set_table_properties(dict(properties), post_commithook_properties=NO_HOOKS)
-            self._opened.committed(table, before)
+        if table is None:
+            return
+        version, now_ms = table.version() + 1, round(self._clock() * 1000)
+        actions = metadata_actions(table, change(describe(table)), now_ms, operation, **info)
+        try:
+            self._store.create(commit_key(version), encoded(actions))
+        except AlreadyExists as error:
+            raise RetryableError(
+                f"changing table {self._uri}: another commit has made its version {version} meanwhile. Nothing was "
+                "committed; it can be retried."
+            ) from error
+        table.update_incremental()
+        self._opened.committed(table, version - 1)
+        self._opened.goes_on(table)
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         """deltalake neither changes types nor commits to tables whose types have changed."""

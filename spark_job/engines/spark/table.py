@@ -18,14 +18,14 @@ from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
 from spark_job.engines.spark.source_rows import SourceRows
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
-from spark_job.engines.spark.transaction import DeltaTransactions, Transaction
+from spark_job.engines.spark.transaction import NTZ_SUPPORTED, DeltaTransactions, Transaction
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.columns import MAPPING_PROPERTY, added_fields, gets_mapping
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable
 from spark_job.table.further_txns import add_further_txns
 from spark_job.table.safety_checks import SourceFile
-from spark_job.table.schema import NTZ, gets_ntz
+from spark_job.table.schema import gets_ntz
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
@@ -74,9 +74,11 @@ class SparkTable:
 
     def add_columns(self, columns: Sequence[StructField]) -> None:
         table = f"delta.`{self._uri}`"
-        properties = self.start().description().properties
-        if gets_mapping(properties, columns) is not None:
+        before = self.start().description()
+        if gets_mapping(before.properties, columns) is not None:
             self._session().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING_PROPERTY}' = 'name')")
+        if gets_ntz(before.writer_features, columns) is not None:
+            self.set_properties(NTZ_SUPPORTED)
         found = self._session().read.format("delta").load(self._uri).schema
         added = [
             f"{'.'.join(map(quoted, path))} {type_sql(field.dataType)}{_comment(field)}"
@@ -108,7 +110,7 @@ class SparkTable:
         table, found = f"delta.`{self._uri}`", self.start().description()
         wanted = {} if found.properties.get(WIDENING_PROPERTY, "").lower() == "true" else {WIDENING_PROPERTY: "true"}
         if gets_ntz(found.writer_features, [StructField(one.path[0], one.after) for one in widened]) is not None:
-            wanted[f"delta.feature.{NTZ}"] = "supported"
+            wanted |= NTZ_SUPPORTED
         if wanted:
             self.set_properties(wanted)
         for one in widened:
