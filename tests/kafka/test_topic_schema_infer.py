@@ -235,6 +235,29 @@ def test_a_job_that_lost_the_race_takes_the_columns_of_the_winner(new_lake: NewL
     assert len(lake.places()) + len(lake.letters()) == 2
 
 
+def test_a_source_that_gives_the_table_its_columns_first_decides(
+    new_lake: NewLake, kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    """Where both begin is committed, so that the table is there without columns."""
+    lake = new_lake()
+    other = TopicLake(tmp_path / "other", kafka, lake.topic)
+    other.table, other.source = lake.table, "others"
+    job = lake.job(NDJSON, "start: latest")
+    job.ingest.drain()
+    lake.produce(record(id=1, ours=1))
+
+    def overtake(event: str) -> None:
+        if event == "schema_inferred":
+            lake.on_event = lambda event: None
+            other.run("format: ndjson\n                    schema: id BIGINT, other STRING")
+
+    lake.on_event = overtake
+    job.ingest.drain()
+    assert [*columns(lake)] == ["id", "other"]
+    assert sorted(row["_source"]["source"] for row in lake.rows()) == ["p:clicks", "p:others"]
+    other.close()
+
+
 def test_a_table_that_another_source_makes_meanwhile_is_found_by_a_process_that_waits(
     new_lake: NewLake, kafka: KafkaCluster, tmp_path: Path
 ) -> None:
