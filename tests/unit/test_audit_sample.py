@@ -1,0 +1,213 @@
+"""What `blizzard audit --sample` compares: each value of a file, read against the table's columns, with the table."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import write_deltalake
+
+from blizzard.audit.report import SampleAudit
+from blizzard.audit.sample import Sample, StoredRow, different, is_bad, read_again
+from blizzard.audit.sample_table import Columns, columns_of, make_table
+from blizzard.storage.local import LocalStore
+from blizzard.storage.s3_connection import S3Settings
+from spark_job.table.columns import SOURCE_COLUMN
+from tests.unit.operator_world import OperatorWorld
+
+ADDRESS = "id STRING NOT NULL, address STRUCT<city: STRING>"
+
+
+def world_of(folder: Path, settings: dict[str, Any], **beside: dict[str, Any]) -> OperatorWorld:
+    made = OperatorWorld(folder, {"pattern": "**", **settings}, beside=beside)
+    for source in beside.values():
+        (folder / source["uri"]).mkdir()
+    return made
+
+
+def land(world: OperatorWorld, path: str, record: dict[str, Any]) -> None:
+    world.land_bytes(path, (json.dumps(record) + "\n").encode())
+    world.run()
+
+
+def again(world: OperatorWorld, *paths: str) -> SampleAudit:
+    """These files alone, read again and compared with the newest version of the table."""
+    source = world.source
+    found = [info for info in map(source.files.head, paths) if info is not None]
+    files = [(info.key, info.size, info.etag, info.modified_ts, 1, True) for info in found]
+    (world.folder / "again").mkdir()
+    return read_again(Sample(source, world.table().version(), files, "s"), world.config(), world.folder / "again")
+
+
+def assert_same(sample: SampleAudit, rows: int) -> None:
+    assert (sample.problem, sample.rows, sample.differ, is_bad(sample, {})) == (None, rows, [], False)
+
+
+def values(sample: SampleAudit) -> list[tuple[str, str | None, str | None]]:
+    assert sample.problem is None
+    return [(each["column"], each["file"], each["table"]) for file in sample.differ for each in file["values"]]
+
+
+# -- healthy tables
+
+
+def test_a_field_that_a_later_file_has_added(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": ADDRESS, "new_fields": "add"})
+    land(world, "1.ndjson", {"id": "1", "address": {"city": "Ulm"}})
+    land(world, "2.ndjson", {"id": "2", "address": {"city": "Ulm", "zip": "89073"}})
+    assert_same(again(world, "1.ndjson"), 1)
+
+
+def test_a_type_that_other_files_have_decided(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": "infer", "format": "csv"})
+    for name, value in {"1.csv": "1", "2.csv": "abc", "3.csv": "1.50"}.items():
+        world.land_bytes(name, f"id,x\n1,{value}\n".encode())
+    world.run()
+    assert_same(again(world, "3.csv"), 1)
+
+
+def test_a_value_that_an_earlier_file_has_made_a_misfit(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": "id STRING", "new_fields": "add", "misfits": "rescue"})
+    land(world, "1.ndjson", {"id": "1", "coupon": 5})
+    land(world, "2.ndjson", {"id": "2", "coupon": "SPRING"})
+    assert world.table().to_pyarrow_table()["_rescued"].to_pylist().count('{"coupon":"SPRING"}') == 1
+    assert_same(again(world, "1.ndjson", "2.ndjson"), 2)
+
+
+def test_a_field_that_was_not_added(tmp_path: Path) -> None:
+    """Since the table had as many columns as it may have; today it might have more."""
+    settings = {"schema": "id STRING", "new_fields": "add", "max_new_columns": 0}
+    world = world_of(tmp_path, settings)
+    land(world, "1.ndjson", {"id": "1", "coupon": 5})
+    world.settings["max_new_columns"] = 9
+    assert_same(again(world, "1.ndjson"), 1)
+
+
+def test_a_field_that_another_source_has_added(tmp_path: Path) -> None:
+    """This one reads it, although it adds nothing itself."""
+    web = {"uri": "web", "schema": ADDRESS, "settle_delay_secs": 0, "new_fields": "add"}
+    world = world_of(tmp_path, {"schema": ADDRESS}, web=web)
+    (tmp_path / "web" / "1.ndjson").write_text('{"id":"1","address":{"city":"Ulm","zip":"89073"}}\n')
+    world.run()
+    land(world, "2.ndjson", {"id": "2", "address": {"city": "Bern", "zip": "3000"}})
+    zips = [row["address"]["zip"] for row in world.table().to_pyarrow_table().to_pylist()]
+    assert sorted(zips) == ["3000", "89073"]
+    assert_same(again(world, "2.ndjson"), 1)
+
+
+# -- values that the file does not have
+
+
+def test_a_value_in_a_column_that_the_file_lacks(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": "id STRING", "new_fields": "add"})
+    land(world, "1.ndjson", {"id": "1"})
+    land(world, "2.ndjson", {"id": "2", "coupon": "SPRING"})
+    world.table().update(updates={"coupon": "'FORGED'"}, predicate="id = '1'")
+    sample = again(world, "1.ndjson", "2.ndjson")
+    assert values(sample) == [("coupon", None, "FORGED")]
+    assert is_bad(sample, {})
+
+
+def test_a_value_in_a_field_that_the_file_lacks(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": ADDRESS, "new_fields": "add"})
+    land(world, "1.ndjson", {"id": "1", "address": {"city": "Ulm"}})
+    land(world, "2.ndjson", {"id": "2", "address": {"city": "Ulm", "zip": "89073"}})
+    table = world.table()
+    rows = table.to_pyarrow_table()
+    forged = [{**row, "address": {"city": "Ulm", "zip": "89073"}} for row in rows.to_pylist()]
+    write_deltalake(table, pa.Table.from_pylist(forged, rows.schema), mode="overwrite")
+    city = "{'city': 'Ulm', 'zip': "
+    assert values(again(world, "1.ndjson")) == [("address", f"{city}None}}", f"{city}'89073'}}")]
+
+
+def test_a_value_in_a_column_that_no_source_has(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": "id STRING"})
+    land(world, "1.ndjson", {"id": "1"})
+    write_deltalake(world.table(), pa.table({"id": ["x"], "note": ["n"]}), mode="append", schema_mode="merge")
+    world.table().update(updates={"note": "'FORGED'"}, predicate="id = '1'")
+    assert values(again(world, "1.ndjson")) == [("note", None, "FORGED")]
+
+
+# -- what the table itself says
+
+
+def field(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"name": name, "type": "string", "nullable": True, "metadata": metadata}
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> OperatorWorld:
+    """Its table computes a column, and refuses long texts: record 1."""
+    world = world_of(tmp_path, {"schema": "id STRING"})
+    schema = {
+        "type": "struct",
+        "fields": [
+            field("id"),
+            field("low", **{"delta.generationExpression": "lower(id)"}),
+            SOURCE_COLUMN.jsonValue(),
+        ],
+    }
+    world.lake.mkdir()
+    constraints = {"delta.constraints.short": "length(id) < 3"}
+    make_table(LocalStore(world.lake), Columns(schema, (), constraints, frozenset()), "t")
+    world.land_bytes("1.ndjson", b'{"id": "A"}\n{"id": "long"}\n')
+    world.run()
+    return world
+
+
+def test_what_the_table_computes_and_refuses(strict: OperatorWorld) -> None:
+    assert_same(again(strict, "1.ndjson"), 1)
+
+
+def test_a_computed_value_that_was_changed(strict: OperatorWorld) -> None:
+    """By a program that does not know such columns."""
+    file = next(strict.lake.glob("*.parquet"))
+    before = f'"size":{file.stat().st_size}'
+    rows = pq.read_table(file)
+    pq.write_table(rows.set_column(rows.schema.get_field_index("low"), "low", pa.array(["FORGED"])), file)
+    commit = max(strict.lake.glob("_delta_log/*.json"))
+    assert before in commit.read_text()
+    commit.write_text(commit.read_text().replace(before, f'"size":{file.stat().st_size}'))
+    assert values(again(strict, "1.ndjson")) == [("low", "a", "FORGED")]
+
+
+def test_columns_that_only_sparks_writer_fills(tmp_path: Path) -> None:
+    schema = {
+        "type": "struct",
+        "fields": [
+            field("id", comment="c", __CHAR_VARCHAR_TYPE_STRING="char(2)"),
+            field("number", **{"delta.identity.start": 1}),
+            {**field("s"), "type": {"type": "struct", "fields": [field("d", CURRENT_DEFAULT="1")]}},
+        ],
+    }
+    make_table(LocalStore(tmp_path), Columns(schema, ["id"], {}, frozenset()), "t")
+    columns = columns_of(str(tmp_path), 0, S3Settings())
+    assert (columns.partition_by, columns.filled) == (["id"], {"number"})
+    assert "c" not in str(columns.schema["fields"][0]["metadata"])
+    assert '"metadata": {"' not in json.dumps(columns.schema)
+
+
+@pytest.mark.parametrize(
+    ("read", "stored", "found"),
+    [
+        ({"a": 1}, {"a": 1, "b": None}, []),
+        ({"a": 1, "b": None}, {"a": 1}, []),
+        ({"a": 1}, {"a": 1, "b": 2}, ["b"]),
+        ({"a": 1, "b": 2}, {"a": 1}, ["b"]),
+        ({"a": float("nan")}, {"a": float("nan")}, []),
+        ({"a": {"x": 1}}, {"a": {"x": 1, "y": None}}, []),
+        ({"a": {"x": 1}}, {"a": {"x": 1, "y": 2}}, ["a"]),
+        ({"a": [{"x": 1}]}, {"a": [{"x": 1, "y": None}]}, []),
+        ({"a": [1]}, {"a": [1, 1]}, ["a"]),
+        ({"a": [("k", {"x": float("nan")})]}, {"a": [("k", {"x": float("nan"), "y": None})]}, []),
+        ({"a": None}, {"a": {"x": None}}, ["a"]),
+        ({"filled": None}, {"filled": 7}, []),
+        ({"filled": 6}, {"filled": 7}, ["filled"]),
+        ({"filled": 6}, {"filled": None}, ["filled"]),
+    ],
+)
+def test_which_columns_differ(read: dict[str, Any], stored: dict[str, Any], found: list[str]) -> None:
+    rows = StoredRow(read, 0), StoredRow(stored, 0)
+    assert [column for column, *_ in different(*rows, {"filled"})] == found
