@@ -12,6 +12,8 @@ from deltalake import write_deltalake
 from blizzard.audit.report import SampleAudit
 from blizzard.audit.sample import Sample, StoredRow, different, is_bad, read_again
 from blizzard.audit.sample_table import Columns, columns_of, make_table
+from blizzard.cli import main
+from blizzard.state.delta_log import commit_key
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.table.columns import SOURCE_COLUMN
@@ -187,6 +189,20 @@ def test_columns_that_only_sparks_writer_fills(tmp_path: Path) -> None:
     assert (columns.partition_by, columns.filled) == (["id"], {"number"})
     assert "c" not in str(columns.schema["fields"][0]["metadata"])
     assert '"metadata": {"' not in json.dumps(columns.schema)
+
+
+def test_a_table_whose_rows_arrow_cannot_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All but the sample is answered."""
+    world = world_of(tmp_path, {"schema": "id STRING"})
+    land(world, "1.ndjson", {"id": "1"})
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
+    (world.lake / commit_key(1)).write_text(json.dumps({"commitInfo": {"timestamp": 1}}) + "\n" + json.dumps(protocol))
+    main(["audit", "--json", "--sample", "5", str(world.config_file)])
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["committed"], report["rows"]["found"], report["verdict"]) == (1, 1, "notes")
+    assert report["sample"]["problem"].startswith("the table cannot be read: ")
+    assert "deletionVectors" in report["sample"]["problem"]
 
 
 @pytest.mark.parametrize(
