@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from blizzard.config.formats import FORMATS
-from blizzard.config.model import Config, Pipeline
-from blizzard.config.publish import to_published
+from blizzard.config.model import Config, Pipeline, Source
+from blizzard.config.publish import document_of, text_of
 from blizzard.errors import PermanentError
 from blizzard.log import first_line
 from blizzard.state.delta_log import commit_key
@@ -113,25 +113,26 @@ def make_table(store: LocalStore, columns: Columns, table_id: str) -> None:
 def configuration(config: Config, identity: SourceIdentity, folder: Path) -> str:
     """Of the one source, into the table below `folder`, whose columns stay as they are: what they do not have was not
     added when the files were read."""
-    document = json.loads(to_published(config))
-    pipeline = document["pipelines"][identity.pipeline]
-    own = pipeline["sources"][identity.source] | {"max_new_columns": 0, "inventory": None}
+    pipeline = document_of(config)["pipelines"][identity.pipeline]
+    source = config.pipelines[identity.pipeline].sources[identity.source]
+    own = pipeline["sources"][identity.source] | {"inventory": None}
+    if not any(FORMATS[name].fixed_schema for name in source.formats):  # to the others it is forbidden
+        own["max_new_columns"] = 0
     sources = {identity.source: own}
-    if changes := _changes_of_others(config.pipelines[identity.pipeline], identity.source):
+    if changes := _changes_of_others(config.pipelines[identity.pipeline], source):
         (folder / OTHERS).mkdir()
         sources[f"beside-{identity.source[:50]}"] = own | {"uri": f"file://{folder}/{OTHERS}/", **changes}
     pipeline |= {"table_uri": f"file://{folder}/{TABLE}", "sources": sources, "linger_secs": 0}
     pipeline |= {"constraints": {}, "cluster_by": [], "table_properties": {}}  # the table has its own
-    return json.dumps({"pipelines": {identity.pipeline: pipeline}})
+    return text_of({"pipelines": {identity.pipeline: pipeline}})
 
 
-def _changes_of_others(pipeline: Pipeline, source: str) -> Mapping[str, str]:
+def _changes_of_others(pipeline: Pipeline, source: Source) -> Mapping[str, str]:
     """Options by which a source that has no files says what the others of the pipeline say: that they may change
     columns which this one reads, too. Empty if they do not."""
-    own = pipeline.sources[source]
-    rules = [one.schema_rules for one in pipeline.sources.values()]
+    own, rules = source.schema_rules, [one.schema_rules for one in pipeline.sources.values()]
     add, widen = any(one.tells_field_kinds for one in rules), any(one.tells_misfit_kinds for one in rules)
-    has_both = (own.schema_rules.tells_field_kinds, own.schema_rules.tells_misfit_kinds) == (add, widen)
-    if has_both or any(FORMATS[name].fixed_schema for name in own.formats):
+    says_so = (own.tells_field_kinds, own.tells_misfit_kinds) == (add, widen)
+    if says_so or any(FORMATS[name].fixed_schema for name in source.formats):
         return {}
     return {"new_fields": "add" if add else "count", "misfits": "widen" if widen else "rescue"}

@@ -11,13 +11,14 @@ from deltalake import write_deltalake
 
 from blizzard.audit.report import SampleAudit
 from blizzard.audit.sample import Sample, StoredRow, different, is_bad, read_again
-from blizzard.audit.sample_table import Columns, columns_of, make_table
+from blizzard.audit.sample_table import Columns, columns_of, configuration, make_table
 from blizzard.cli import main
+from blizzard.config.load import parse_config
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.table.columns import SOURCE_COLUMN
-from tests.unit.operator_world import OperatorWorld
+from tests.unit.operator_world import IDENTITY, OperatorWorld
 
 ADDRESS = "id STRING NOT NULL, address STRUCT<city: STRING>"
 
@@ -99,6 +100,14 @@ def test_a_field_that_another_source_has_added(tmp_path: Path) -> None:
     assert_same(again(world, "2.ndjson"), 1)
 
 
+def test_a_source_whose_format_has_a_schema_of_its_own(tmp_path: Path) -> None:
+    web = {"uri": "web", "schema": "value STRING", "settle_delay_secs": 0, "new_fields": "add"}
+    world = world_of(tmp_path, {"schema": None, "format": "text"}, web=web)
+    world.land_bytes("1.txt", b"one\ntwo\n")
+    world.run()
+    assert_same(again(world, "1.txt"), 2)
+
+
 # -- values that the file does not have
 
 
@@ -130,6 +139,44 @@ def test_a_value_in_a_column_that_no_source_has(tmp_path: Path) -> None:
     write_deltalake(world.table(), pa.table({"id": ["x"], "note": ["n"]}), mode="append", schema_mode="merge")
     world.table().update(updates={"note": "'FORGED'"}, predicate="id = '1'")
     assert values(again(world, "1.ndjson")) == [("note", None, "FORGED")]
+
+
+# -- the configuration that the job gets
+
+
+def test_of_other_sources_only_what_changes_the_columns(tmp_path: Path) -> None:
+    security = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "hunter2"}
+    topic = {"kafka": {"bootstrap_servers": "broker:1", "topics": ["clicks"], "security": security}, "schema": ADDRESS}
+    world = world_of(tmp_path, {"schema": ADDRESS, "pattern": "**/$${x}"})
+    world.beside["topic"] = {**topic, "new_fields": "add"}
+    text = configuration(world.config(), IDENTITY, tmp_path)
+    assert not {word for word in ("hunter2", "*****", "broker", "clicks") if word in text}
+    read = parse_config(text, {}).pipelines["orders"].sources
+    shop, beside = read["shop"], next(source for name, source in read.items() if name != "shop")
+    assert (shop.pattern, shop.new_fields, shop.uri) == ("**/${x}", "count", world.source.uri)
+    assert (beside.kafka, beside.new_fields, [*(tmp_path / "others").iterdir()]) == (None, "add", [])
+    assert beside.uri == f"file://{tmp_path}/others/"
+
+
+@pytest.mark.parametrize(
+    ("shop", "others", "expected"),
+    [
+        ({}, {}, None),
+        ({}, {"new_fields": "rescue"}, None),
+        ({"new_fields": "add"}, {"new_fields": "add"}, None),
+        ({}, {"misfits": "widen"}, ("count", "widen")),
+        ({"new_fields": "add"}, {"misfits": "widen"}, ("add", "widen")),
+        ({"format": "text", "schema": None}, {"new_fields": "add"}, None),
+        ({"format": "xml", "xml": {"row_tag": "r"}}, {"new_fields": "add"}, ("add", "rescue")),
+    ],
+)
+def test_what_stands_for_other_sources(
+    shop: dict[str, Any], others: dict[str, Any], expected: tuple[str, str] | None, tmp_path: Path
+) -> None:
+    world = world_of(tmp_path, {"schema": ADDRESS, **shop}, web={"uri": "web", "schema": ADDRESS, **others})
+    read = parse_config(configuration(world.config(), IDENTITY, tmp_path), {}).pipelines["orders"].sources
+    found = [(source.new_fields, source.misfits) for name, source in read.items() if name != "shop"]
+    assert found == ([] if expected is None else [expected])
 
 
 # -- what the table itself says
