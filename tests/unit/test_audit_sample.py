@@ -245,11 +245,27 @@ def test_a_table_whose_rows_arrow_cannot_read(tmp_path: Path, capsys: pytest.Cap
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
     (world.lake / commit_key(1)).write_text(json.dumps({"commitInfo": {"timestamp": 1}}) + "\n" + json.dumps(protocol))
-    main(["audit", "--json", "--sample", "5", str(world.config_file)])
+    assert main(["audit", "--json", "--sample", "5", str(world.config_file)]) == 1
     (report,) = json.loads(capsys.readouterr().out)
     assert (report["committed"], report["rows"]["found"], report["verdict"]) == (1, 1, "notes")
     assert report["sample"]["problem"].startswith("the table cannot be read: ")
     assert "deletionVectors" in report["sample"]["problem"]
+
+
+def test_a_sample_that_cannot_be_made_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whose location deltalake misreads."""
+    world = world_of(tmp_path / "a%b", {"schema": "id STRING"})
+    assert main(["audit", "--sample", "5", str(world.config_file)]) == 0  # there is no table, and no file of it
+    assert " sample         0 files and 0 rows read again" in capsys.readouterr().out
+    table = world_of(tmp_path / "a", {"schema": "id STRING"})
+    land(table, "1.ndjson", {"id": "1"})
+    table.lake.rename(world.lake)
+    assert main(["audit", str(world.config_file)]) == 0
+    capsys.readouterr()
+    assert main(["audit", "--sample", "5", str(world.config_file)]) == 1
+    said = capsys.readouterr().out
+    assert " sample         could not be made, so no value was compared: the table's location has % in it" in said
+    assert said.endswith(" verdict        notes\n")
 
 
 @pytest.mark.parametrize(
