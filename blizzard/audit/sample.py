@@ -1,13 +1,14 @@
 """Reads some files of a source again, as the job reads them, and compares every value with the table's.
 
-The job itself reads them: into a table of its own on the local disk, from a manifest that announces only these files.
+The job itself reads them: into a table of its own on the local disk, which has the columns of the audited one, from a
+manifest that announces only these files.
 """
 
 import json
 import math
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -15,17 +16,16 @@ from typing import Any
 
 from blizzard.audit.given_rows import RowOfCommit, given_rows
 from blizzard.audit.report import SampleAudit
+from blizzard.audit.sample_table import TABLE, Columns, columns_of, configuration, make_table, opened, reading
 from blizzard.audit.source import AuditedSource
 from blizzard.config.model import Config
-from blizzard.config.publish import to_published
 from blizzard.environment import variables
+from blizzard.errors import BlizzardError, PermanentError
 from blizzard.log import first_line
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
-from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.storage.local import LocalStore
 from blizzard.table.own_process import in_own_process
-from blizzard.table.storage_options import storage_options
 
 SHOWN_VALUES = 5
 """So many different values of a file are in the answer."""
@@ -40,11 +40,6 @@ class StoredRow:
 
     values: Mapping[str, Any]
     sequence: int
-
-    def equals(self, other: "StoredRow") -> bool:
-        """In the columns that both have."""
-        mine, theirs = self.values, other.values
-        return all(_same(mine[column], theirs[column]) for column in mine.keys() & theirs.keys())
 
     def of_commit(self, key: Key) -> RowOfCommit:
         return RowOfCommit(*key, self.sequence)
@@ -70,15 +65,15 @@ def chosen(proposed: Sequence[Any], count: int) -> list[Sequence[Any]]:
 
 def read_again(sample: Sample, config: Config, folder: Path) -> SampleAudit:
     """`folder`: an empty one, for the table with the rows that are read again."""
-    problem = _ingest(sample, config, folder) if sample.files else None
-    if problem is not None:
-        return SampleAudit(sample.seed, problem=problem)
     if not sample.files:
         return SampleAudit(sample.seed)
+    source = sample.source
     try:
-        rows, given, differ = in_own_process(_compare, sample, str(folder / "table"))
-    except (OSError, ValueError) as error:  # of deltalake and Arrow, about a data file
-        return SampleAudit(sample.seed, problem=f"the table cannot be read: {first_line(str(error)):.300}")
+        columns = in_own_process(columns_of, source.table_uri, sample.version, source.s3)
+        _ingest(sample, columns, config, folder)
+        rows, given, differ = in_own_process(_compare, sample, columns.filled, str(folder / TABLE))
+    except BlizzardError as error:
+        return SampleAudit(sample.seed, problem=str(error))
     return SampleAudit(sample.seed, len(sample.files), rows, given, differ)
 
 
@@ -91,18 +86,15 @@ def is_bad(sample: SampleAudit, gone: Mapping[str, int]) -> bool:
     )
 
 
-def _ingest(sample: Sample, config: Config, folder: Path) -> str | None:
-    """Returns what went wrong."""
+def _ingest(sample: Sample, columns: Columns, config: Config, folder: Path) -> None:
+    """Raises BlizzardError."""
     identity = sample.source.identity
-    document = json.loads(to_published(config))
-    pipeline = document["pipelines"][identity.pipeline]
-    sources = {identity.source: pipeline["sources"][identity.source]}
-    pipeline |= {"table_uri": f"file://{folder}/table", "sources": sources, "linger_secs": 0}
-    (folder / "config.json").write_text(json.dumps({"pipelines": {identity.pipeline: pipeline}}))
-    (folder / "table").mkdir()
+    (folder / "config.json").write_text(configuration(config, identity, folder))
+    (folder / TABLE).mkdir()
+    store = LocalStore(folder / TABLE)
+    make_table(store, columns, sample.seed)
     entries = [Entry(path, size, etag, modified_ts) for path, size, etag, modified_ts, *_ in sample.files]
-    manifest = Manifest(LocalStore(folder / "table"), identity.state_prefix, identity.source_id)
-    manifest.append(entries, writer_id=sample.seed, now_ts=0.0)
+    Manifest(store, identity.state_prefix, identity.source_id).append(entries, writer_id=sample.seed, now_ts=0.0)
     command = [
         sys.executable,
         "-m",
@@ -114,10 +106,10 @@ def _ingest(sample: Sample, config: Config, folder: Path) -> str | None:
         "local",
     ]
     done = subprocess.run(command, env=dict(variables()), capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return None
-    said = [event["error"] for event in map(_event, done.stdout.splitlines()) if "error" in event]
-    return f"the files could not be read again: {first_line(said[-1] if said else done.stderr[-300:])}"
+    if done.returncode:
+        said = [event["error"] for event in map(_event, done.stdout.splitlines()) if "error" in event]
+        why = first_line(said[-1] if said else done.stderr[-300:])
+        raise PermanentError(f"the files could not be read again: {why}")
 
 
 def _event(line: str) -> Mapping[str, Any]:
@@ -128,26 +120,24 @@ def _event(line: str) -> Mapping[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _compare(sample: Sample, read: str) -> tuple[int, int, list[dict[str, Any]]]:
+def _compare(sample: Sample, filled: frozenset[str], read: str) -> tuple[int, int, list[dict[str, Any]]]:
     """How many rows were read again, how many an operator has given, and what is different. Called in a process of its
-    own."""
-    uri = sample.source.table_uri
-    options = dict(storage_options(sample.source.s3)) if uri.startswith(("s3:", "s3a:")) else None
-    is_there = any(True for _ in LocalStore(read).list(LOG_FOLDER))
-    again = _rows(read, None, None, sample) if is_there else {}
-    stored = _rows(uri, sample.version, options, sample)
-    odd = [row.of_commit(key) for key, row in stored.items() if key not in again or not row.equals(again[key])]
+    own. `filled`: as in Columns."""
+    with reading("what was read again"):
+        again = _rows(read, None, sample)
+    with reading("the table"):
+        stored = _rows(sample.source.table_uri, sample.version, sample)
+    odd = [row.of_commit(key) for key, row in stored.items() if key not in again or different(again[key], row, filled)]
     given = {each[:3] for each in given_rows(sample.source, odd)}
     mine, theirs = ({key: row for key, row in rows.items() if key not in given} for rows in (again, stored))
-    return len(again), len(given), [*_differences(sample, mine, theirs)]
+    return len(again), len(given), [*_differences(sample, filled, mine, theirs)]
 
 
-def _rows(uri: str, version: int | None, options: dict[str, str] | None, sample: Sample) -> Rows:
+def _rows(uri: str, version: int | None, sample: Sample) -> Rows:
     import pyarrow as pa
     import pyarrow.compute as pc
-    from deltalake import DeltaTable
 
-    dataset = DeltaTable(uri, version=version, storage_options=options).to_pyarrow_dataset()
+    dataset = opened(uri, version, sample.source.s3).to_pyarrow_dataset()
     source, file = pc.field("_source", "source"), pc.field("_source", "file")
     wanted = [path for path, *_ in sample.files]
 
@@ -168,21 +158,15 @@ def _rows(uri: str, version: int | None, options: dict[str, str] | None, sample:
     return rows
 
 
-def _differences(sample: Sample, again: Rows, stored: Rows) -> Iterator[dict[str, Any]]:
+def _differences(sample: Sample, filled: frozenset[str], again: Rows, stored: Rows) -> Iterator[dict[str, Any]]:
     for path, _, etag, *_ in sorted(sample.files, key=itemgetter(0)):
         mine, theirs = (
-            {key[2]: row.values for key, row in rows.items() if key[:2] == (path, etag)} for rows in (again, stored)
+            {key[2]: row for key, row in rows.items() if key[:2] == (path, etag)} for rows in (again, stored)
         )
         values = [
-            {
-                "row": number,
-                "column": column,
-                "file": _text(mine[number][column]),
-                "table": _text(theirs[number][column]),
-            }
+            {"row": number, "column": column, "file": _text(one), "table": _text(other)}
             for number in sorted(mine.keys() & theirs.keys())
-            for column in sorted(mine[number].keys() & theirs[number].keys())
-            if not _same(mine[number][column], theirs[number][column])
+            for column, one, other in different(mine[number], theirs[number], filled)
         ]
         missing, added = len(mine.keys() - theirs.keys()), len(theirs.keys() - mine.keys())
         if values or missing or added:
@@ -199,5 +183,22 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
+def different(read: StoredRow, stored: StoredRow, filled: Collection[str] = ()) -> list[tuple[str, Any, Any]]:
+    """The columns, by name, with both values. One that a row does not have is null there. `filled`: those that may have
+    any value where the file has none."""
+    columns = sorted(read.values.keys() | stored.values.keys())
+    found = ((column, read.values.get(column), stored.values.get(column)) for column in columns)
+    return [
+        (column, one, other)
+        for column, one, other in found
+        if not _same(one, other) and not (one is None and column in filled)
+    ]
+
+
 def _same(one: object, other: object) -> bool:
+    """A field that a struct does not have is null there."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return all(_same(one.get(name), other.get(name)) for name in one.keys() | other.keys())
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(_same(*each) for each in zip(one, other, strict=True))
     return one == other or repr(one) == repr(other)  # not a number is not equal to itself

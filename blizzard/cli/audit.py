@@ -14,7 +14,7 @@ import typer
 
 from blizzard.audit.audit import Audit
 from blizzard.audit.repair import announce, refused_without_letter
-from blizzard.audit.report import AuditReport, Verdict
+from blizzard.audit.report import AuditReport, SampleAudit, Verdict
 from blizzard.audit.sample import Sample, chosen, read_again
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_report import TopicAuditReport
@@ -50,7 +50,8 @@ def command(
     """Compare every object of the sources with the table, the dead letters and the rules; of topics, every message.
     Writes only with --repair.
 
-    Exit code 0: nothing is missing, doubled, changed, forged or lost. 1: something is, and named. 2: wrong input.
+    Exit code 0: nothing is missing, doubled, changed, forged or lost. 1: something is, and named, or a sample could not
+    be made. 2: wrong input.
     """
     wish = Wish(partition, prefix_of_folder(partition), sample, repair)
     reports = _reports(file, wish, pipeline, source, visible=not as_json)
@@ -58,7 +59,13 @@ def command(
         typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
     else:
         show_all(reports)
-    raise typer.Exit(1 if any(report.verdict is Verdict.BAD for report in reports) else 0)
+    raise typer.Exit(1 if any(map(_is_failure, reports)) else 0)
+
+
+def _is_failure(report: AuditReport | TopicAuditReport) -> bool:
+    """Whether the answer is bad, or a part of it that was asked for is lacking."""
+    sample = report.sample if isinstance(report, AuditReport) else None
+    return report.verdict is Verdict.BAD or (sample is not None and sample.problem is not None)
 
 
 def _reports(
@@ -126,13 +133,21 @@ def _audit(
     with tempfile.TemporaryDirectory(prefix="blizzard-audit-") as folder:
         audit = Audit(source, processes, Path(folder), time.time, wish.prefix, wish.sample, seed, known, progress=shown)
         audit.run()
-    if wish.sample and audit.snapshot.version is not None:
-        files = chosen(audit.tally.sample, wish.sample)
-        shown(f"reading {len(files):,} files again", 0, 0)
-        with tempfile.TemporaryDirectory(prefix="blizzard-sample-") as folder:
-            sample = read_again(Sample(source, audit.snapshot.version, files, seed), config, Path(folder))
+    if wish.sample:
+        sample = _sample(audit, config, wish.sample, shown)
     if wish.repair:
         now_ts = time.time()
         files = [*audit.tally.found.get("missing", []), *refused_without_letter(source, audit.tally, now_ts)]
         repaired = announce(source, audit.snapshot.checkpoint, files, writer_id=seed, now_ts=now_ts)
     return audit.report(sample, repaired)
+
+
+def _sample(audit: Audit, config: Config, count: int, shown: Steps) -> SampleAudit:
+    if audit.active.problem is not None:
+        return SampleAudit(audit.seed, problem=audit.active.problem)
+    if audit.snapshot.version is None:  # no table, and so no file
+        return SampleAudit(audit.seed)
+    files = chosen(audit.tally.sample, count)
+    shown(f"reading {len(files):,} files again", 0, 0)
+    with tempfile.TemporaryDirectory(prefix="blizzard-sample-") as folder:
+        return read_again(Sample(audit.source, audit.snapshot.version, files, audit.seed), config, Path(folder))

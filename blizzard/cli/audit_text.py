@@ -59,7 +59,7 @@ def _rows(report: AuditReport) -> str:
 
 def _sample(sample: SampleAudit) -> Iterator[str]:
     if sample.problem is not None:
-        yield f" sample         {sample.problem}"
+        yield f" sample         could not be made, so no value was compared: {sample.problem}"
         return
     what = f"{sample.files:,} files and {sample.rows:,} rows read again"
     given = f", {sample.given:,} rows were given by an operator" if sample.given else ""

@@ -5,7 +5,7 @@ The job reads it with the usual loader, since JSON is YAML; the functions read i
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from blizzard.config.kafka_options import MSK_IAM
@@ -30,7 +30,7 @@ def to_published(config: Config) -> str:
     """
     if found := [*_passwords(config)]:
         raise ConfigError([f"{_REFUSAL}: {place}: {_NO_PASSWORDS}" for place in found])
-    text = _text_of(config)
+    text = text_of(document_of(config))
     try:
         read = parse_config(text, {}, name="the published form")
     except ConfigError as error:
@@ -43,13 +43,16 @@ def to_published(config: Config) -> str:
 
 def as_functions_read(config: Config) -> PublishedConfig:
     """What functions would read of it, also of a configuration that is not published, as one with passwords."""
-    return read_published(_text_of(config), "the configuration")
+    return read_published(text_of(document_of(config)), "the configuration")
 
 
-def _text_of(config: Config) -> str:
-    """Instead of passwords it has asterisks."""
-    value = _escaped(config.model_dump(mode="json", by_alias=True))
-    return _join_surrogates(json.dumps(value, indent=1)) + "\n"
+def document_of(config: Config) -> dict[str, Any]:
+    """Its values as JSON has them, for `text_of`. Instead of passwords it has asterisks."""
+    return dict(config.model_dump(mode="json", by_alias=True))
+
+
+def text_of(document: Mapping[str, Any]) -> str:
+    return _join_surrogates(json.dumps(_escaped(document), indent=1)) + "\n"
 
 
 def _passwords(config: Config) -> Iterator[str]:

@@ -2,12 +2,13 @@
 usual way, after its work is done: then only the exit code of that process is wrong."""
 
 import os
+import pickle
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import ParamSpec, TypeVar
 
-from blizzard.errors import RetryableError
+from blizzard.errors import PermanentError, RetryableError
 
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
@@ -16,7 +17,8 @@ Parameters = ParamSpec("Parameters")
 def in_own_process(
     call: Callable[Parameters, Result], *arguments: Parameters.args, **named: Parameters.kwargs
 ) -> Result:
-    """Raises what it raises, and RetryableError if the process ends without an answer."""
+    """Raises what it raises, PermanentError instead of an error that cannot be passed on, such as deltalake's, and
+    RetryableError if the process ends without an answer."""
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(theirs, call, arguments, named), name="table", daemon=True)
@@ -42,6 +44,14 @@ def _answer(
     try:
         theirs.send((call(*arguments, **named), None))
     except Exception as error:  # noqa: BLE001 - raised where it was asked for
-        theirs.send((None, error))
+        theirs.send((None, _portable(error)))
     theirs.close()
     os._exit(0)
+
+
+def _portable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # noqa: BLE001 - whatever it is, it would be lost with all that it says
+        return PermanentError(f"{type(error).__name__}: {error}")
+    return error
