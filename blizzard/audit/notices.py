@@ -11,6 +11,7 @@ from blizzard.audit.snapshot import Snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.strangers import Strangers, by_kind
 from blizzard.audit.tally import Tally
+from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipts, sequence_of
@@ -143,6 +144,10 @@ def deletion_notices(deletions: Deletions) -> Iterator[Notice]:
             "table's log says that somebody deleted them. `rows_deleted` names the files: `blizzard replace --path` "
             "reads one anew.",
         )
+    yield from _before_the_log(deletions)
+
+
+def _before_the_log(deletions: Deletions) -> Iterator[Notice]:
     if deletions.unknown:
         yield Notice(
             "rows_gone_before_the_log",
@@ -151,10 +156,40 @@ def deletion_notices(deletions: Deletions) -> Iterator[Notice]:
         )
 
 
-def stranger_notices(strangers: Iterable[Strangers], checkpoint: Checkpoint) -> Iterator[Notice]:
+def topic_row_notices(judge: PartitionJudge, deletions: Deletions) -> Iterator[Notice]:
+    """Of a source that reads topics."""
+    if judge.added:
+        yield Notice(
+            "rows_added",
+            f"{judge.added:,} rows are of offsets that no commit of this source has read, or are more than its commits "
+            f"brought: another program wrote them. They are of {_names(judge.with_added, len(judge.with_added))}.",
+        )
+    if judge.gone:
+        yield Notice(
+            "rows_deleted",
+            f"{deletions.gone:,} rows that commits have brought are not in the table. They are of "
+            f"{_names(judge.with_gone, len(judge.with_gone))}.",
+        )
+    if deletions.unexplained:
+        yield Notice(
+            "rows_gone",
+            f"of {deletions.unexplained:,} of {deletions.gone:,} rows that are gone, no commit of the table's log says "
+            "that somebody deleted them. `blizzard replace --path` reads a partition anew, as long as the brokers have "
+            "its messages.",
+        )
+    yield from _before_the_log(deletions)
+    if judge.uncounted:
+        yield Notice(
+            ROWS_UNCOUNTED,
+            f"of {_names(judge.uncounted, len(judge.uncounted))} receipts are lost, or are of a version that did not "
+            "write what is needed: of messages that the brokers no longer have, nobody knows how many rows there were.",
+        )
+
+
+def stranger_notices(strangers: Iterable[Strangers], *, taken_over: bool) -> Iterator[Notice]:
     """Rows of nobody are those of before in a table that was taken over, and no news."""
     for kind, some in by_kind(strangers).items():
-        if kind == "rows_of_nobody" and checkpoint.before_ledger_ts is not None:
+        if kind == "rows_of_nobody" and taken_over:
             continue
         named = _names([str(each.source) for each in some], len(some))
         files = _names([file for each in some for file in each.data_files], sum(len(each.data_files) for each in some))

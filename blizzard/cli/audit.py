@@ -97,9 +97,10 @@ def _report(
     processes: ReadingProcesses,
     shown: Steps,
 ) -> AuditReport | TopicAuditReport:
-    if source.kafka is not None:
-        return audit_of_topics(pipeline, source, source.kafka, settings, time.time(), shown)
     known = config.sources_of(pipeline.table_uri)
+    if source.kafka is not None:
+        now_ts = time.time()
+        return audit_of_topics(pipeline, source, source.kafka, settings, known, clock_ts=now_ts, shown=shown)
     return _audit(config, audited_source(pipeline, source, settings), known, wish, processes, shown)
 
 
