@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from blizzard.audit.announced import Announced
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
+from blizzard.audit.reach import Fate
 from blizzard.audit.report import Notice
 from blizzard.audit.row_numbers import ROWS_UNCOUNTED
 from blizzard.audit.snapshot import Snapshot
@@ -19,6 +20,7 @@ from blizzard.state.receipts import Receipts, sequence_of
 SHOWN = 5
 """So many names are in a text."""
 DATA_FILES_LOST = "data_files_lost"
+NOTHING_THERE = "nothing_there"
 LOST_REMEDY = (
     "Nobody can read the table until they are back, or out of its log: docs/runbook.md#a-data-file-of-the-table-is-lost"
 )
@@ -130,9 +132,16 @@ def folder_notices(prefix: str, tally: Tally) -> Iterator[Notice]:
     is_known = any(tally.fates.values()) or tally.sequences or any(tally.counts[name] for name in _OF_FILES)
     if prefix and not is_known:
         yield Notice(
-            "nothing_there",
+            NOTHING_THERE,
             f"the source has nothing in {prefix}, and neither state nor table has files of it. Expected a folder such "
             "as an audit of the whole source names; correct --partition.",
+        )
+    if not prefix and tally.counts["gone"] and not any(tally.total(fate) for fate in Fate):
+        yield Notice(
+            "source_empty",
+            f"the source has no object at all, and all of the {tally.counts['gone']:,} files that were ingested are "
+            "gone. If nobody has deleted or archived them, `uri` is another place than it was: correct it, or no new "
+            "file is found.",
         )
 
 

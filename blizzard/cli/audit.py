@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from blizzard.audit.audit import Audit
+from blizzard.audit.notices import NOTHING_THERE
 from blizzard.audit.repair import announce, refused_without_letter
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.sample import Sample, chosen, read_again
@@ -26,7 +27,7 @@ from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import RetryableError
+from blizzard.errors import ConfigError, RetryableError
 from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.storage.s3_connection import S3Settings
 
@@ -54,6 +55,7 @@ def command(
     """
     wish = Wish(partition, prefix_of_folder(partition), sample, repair)
     reports = _reports(file, wish, pipeline, source, visible=not as_json)
+    _refuse_nothing(reports)
     if as_json:
         typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
     else:
@@ -78,6 +80,13 @@ def _reports(
         raise RetryableError(f"{error}. If it happens again, the machine is probably out of memory.") from error
     finally:
         processes.close()
+
+
+def _refuse_nothing(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
+    """Raises ConfigError if none of the sources has what was asked for: nothing was compared."""
+    nothing = [notice.text for report in reports for notice in report.notices if notice.kind == NOTHING_THERE]
+    if nothing and len(nothing) == len(reports) and all(report.verdict is not Verdict.BAD for report in reports):
+        raise ConfigError([*dict.fromkeys(nothing)])
 
 
 def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
