@@ -31,15 +31,15 @@ from blizzard.audit.sample import is_bad
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, joined
-from blizzard.audit.strangers import Strangers, by_kind, strangers_of
+from blizzard.audit.strangers import Strangers, by_kind, sources_committed_to, strangers_of
 from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import CountNumbers, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
 from blizzard.audit.taken_out import TakenOut
 from blizzard.audit.tally import DIGEST_BYTES, Tally, digest_of
-from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint
+from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.sweep.rules import MANY_FOLDERS
-from blizzard.table.active_files import ActiveFiles, active_files, ever_committed
+from blizzard.table.active_files import ActiveFiles, active_files
 
 NAMED: Mapping[str, Sequence[str]] = {
     "missing": ("path", "size", "etag", "modified_ts"),
@@ -121,7 +121,8 @@ class Audit:
         self._notices += notices.folder_notices(self.prefix, self.tally)
         self._notices += notices.uncounted_notices(self.tally, pieces)
         self._notices += notices.deletion_notices(self._deletions)
-        self._notices += notices.stranger_notices(self._strangers, self.snapshot.checkpoint)
+        taken_over = self.snapshot.checkpoint.before_ledger_ts is not None
+        self._notices += notices.stranger_notices(self._strangers, taken_over=taken_over)
         self._notices += notices.receipt_notices(self.source, self.tally)
 
     def report(self, sample: SampleAudit | None = None, repaired: int | None = None) -> AuditReport:
@@ -247,15 +248,9 @@ class Audit:
         for number, why in (lost for answer in answers for lost in answer["lost"]):
             self.tally.name("data_files_lost", [paths[number], plan.files[number].rows, why])
         counted = ((source, rows, paths[number]) for answer in answers for source, rows, number in answer["others"])
-        self._strangers = [] if known is None else strangers_of(counted, known, self._ever_committed)
+        ever_committed = sources_committed_to(self.source.table_uri, self.snapshot.version or 0, self.source.s3)
+        self._strangers = [] if known is None else strangers_of(counted, known, ever_committed)
         return plan, joined(from_json(answer["places"]) for answer in answers)
-
-    def _ever_committed(self, sources: Collection[str]) -> set[str]:
-        by_app_id = {f"{LEGACY_APP_ID_PREFIX}{source}": source for source in sources}
-        version = self.snapshot.version or 0
-        return {
-            by_app_id[app_id] for app_id in ever_committed(self.source.table_uri, version, self.source.s3, by_app_id)
-        }
 
     def _explain(self) -> Deletions:
         """Why rows are gone, as of the version of the table that was read."""

@@ -172,6 +172,8 @@ class Lives:
             )
         waits = None if info is None else announced.get(info.etag)
         state, reason = self._state(info, entry, waits)
+        if state == Fate.PENDING:
+            reason = self.snapshot.checkpoint.about_move or reason
         if state == Fate.SKIPPED and reason is not None:
             return replace(life, state=state, reason=_WORDS[reason], rule=reason)
         return replace(life, state=state, reason=reason, announced_by=waits if state == Fate.PENDING else None)

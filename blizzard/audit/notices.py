@@ -5,12 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from blizzard.audit.announced import Announced
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
+from blizzard.audit.reach import Fate
 from blizzard.audit.report import Notice
 from blizzard.audit.row_numbers import ROWS_UNCOUNTED
 from blizzard.audit.snapshot import Snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.strangers import Strangers, by_kind
 from blizzard.audit.tally import Tally
+from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipts, sequence_of
@@ -18,6 +20,7 @@ from blizzard.state.receipts import Receipts, sequence_of
 SHOWN = 5
 """So many names are in a text."""
 DATA_FILES_LOST = "data_files_lost"
+NOTHING_THERE = "nothing_there"
 LOST_REMEDY = (
     "Nobody can read the table until they are back, or out of its log: docs/runbook.md#a-data-file-of-the-table-is-lost"
 )
@@ -129,9 +132,16 @@ def folder_notices(prefix: str, tally: Tally) -> Iterator[Notice]:
     is_known = any(tally.fates.values()) or tally.sequences or any(tally.counts[name] for name in _OF_FILES)
     if prefix and not is_known:
         yield Notice(
-            "nothing_there",
+            NOTHING_THERE,
             f"the source has nothing in {prefix}, and neither state nor table has files of it. Expected a folder such "
             "as an audit of the whole source names; correct --partition.",
+        )
+    if not prefix and tally.counts["gone"] and not any(tally.total(fate) for fate in Fate):
+        yield Notice(
+            "source_empty",
+            f"the source has no object at all, and all of the {tally.counts['gone']:,} files that were ingested are "
+            "gone. If nobody has deleted or archived them, `uri` is another place than it was: correct it, or no new "
+            "file is found.",
         )
 
 
@@ -143,6 +153,10 @@ def deletion_notices(deletions: Deletions) -> Iterator[Notice]:
             "table's log says that somebody deleted them. `rows_deleted` names the files: `blizzard replace --path` "
             "reads one anew.",
         )
+    yield from _before_the_log(deletions)
+
+
+def _before_the_log(deletions: Deletions) -> Iterator[Notice]:
     if deletions.unknown:
         yield Notice(
             "rows_gone_before_the_log",
@@ -151,10 +165,40 @@ def deletion_notices(deletions: Deletions) -> Iterator[Notice]:
         )
 
 
-def stranger_notices(strangers: Iterable[Strangers], checkpoint: Checkpoint) -> Iterator[Notice]:
+def topic_row_notices(judge: PartitionJudge, deletions: Deletions) -> Iterator[Notice]:
+    """Of a source that reads topics."""
+    if judge.added:
+        yield Notice(
+            "rows_added",
+            f"{judge.added:,} rows are of offsets that no commit of this source has read, or are more than its commits "
+            f"brought: another program wrote them. They are of {_names(judge.with_added, len(judge.with_added))}.",
+        )
+    if judge.gone:
+        yield Notice(
+            "rows_deleted",
+            f"{deletions.gone:,} rows that commits have brought are not in the table. They are of "
+            f"{_names(judge.with_gone, len(judge.with_gone))}.",
+        )
+    if deletions.unexplained:
+        yield Notice(
+            "rows_gone",
+            f"of {deletions.unexplained:,} of {deletions.gone:,} rows that are gone, no commit of the table's log says "
+            "that somebody deleted them. `blizzard replace --path` reads a partition anew, as long as the brokers have "
+            "its messages.",
+        )
+    yield from _before_the_log(deletions)
+    if judge.uncounted:
+        yield Notice(
+            ROWS_UNCOUNTED,
+            f"of {_names(judge.uncounted, len(judge.uncounted))} receipts are lost, or are of a version that did not "
+            "write what is needed: of messages that the brokers no longer have, nobody knows how many rows there were.",
+        )
+
+
+def stranger_notices(strangers: Iterable[Strangers], *, taken_over: bool) -> Iterator[Notice]:
     """Rows of nobody are those of before in a table that was taken over, and no news."""
     for kind, some in by_kind(strangers).items():
-        if kind == "rows_of_nobody" and checkpoint.before_ledger_ts is not None:
+        if kind == "rows_of_nobody" and taken_over:
             continue
         named = _names([str(each.source) for each in some], len(some))
         files = _names([file for each in some for file in each.data_files], sum(len(each.data_files) for each in some))

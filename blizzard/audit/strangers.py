@@ -2,7 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
+
+from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX
+from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.active_files import ever_committed
 
 SHOWN_FILES = 5
 """So many data files are named of each."""
@@ -38,6 +43,16 @@ def strangers_of(
         Strangers(source, rows[source], source in committed, [*islice(files[source], SHOWN_FILES)])
         for source in sorted(rows, key=lambda source: (source is not None, source or ""))
     ]
+
+
+def sources_committed_to(table_uri: str, version: int, s3: S3Settings) -> Callable[[Collection[str]], Collection[str]]:
+    """Which of some sources have a Txn in this version of a table, whose `active_files` have no problem."""
+    return partial(_committed, table_uri, version, s3)
+
+
+def _committed(table_uri: str, version: int, s3: S3Settings, sources: Collection[str]) -> set[str]:
+    by_app_id = {f"{LEGACY_APP_ID_PREFIX}{source}": source for source in sources}
+    return {by_app_id[app_id] for app_id in ever_committed(table_uri, version, s3, by_app_id)}
 
 
 def by_kind(strangers: Iterable[Strangers]) -> Mapping[str, list[Strangers]]:

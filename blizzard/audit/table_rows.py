@@ -19,6 +19,7 @@ from blizzard.audit.spill import SpillWriter, collect_seldom, to_json
 from blizzard.errors import DataFileDamaged, NotFound
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
+from blizzard.storage.base import ObjectStore
 from blizzard.table.active_files import ActiveFiles
 from blizzard.table.added_files import AddedFile
 from blizzard.table.row_runs import NO_ROW, RowRun, rows_of, runs_of
@@ -48,10 +49,9 @@ class RowsPlan:
         """Of one data file. `others`: as in `runs_of`. Raises what LOST has."""
         file, source_id = self.files[number], self.source.identity.source_id
         if file.is_nobodys and not self._deleted(number):
-            if self.source.state.head(unquote(file.path)) is None:
-                raise NotFound(f"the data file {unquote(file.path)} is not there")
-            if others is not None and file.rows is not None:
-                others[None] += file.rows
+            rows = rows_of_nobody(self.source.state, file)
+            if others is not None:
+                others[None] += rows
             return
         yield from runs_of(self._column(number), source_id, self._deleted(number), salt=self.salt, others=others)
 
@@ -79,13 +79,20 @@ def rows_plan(
     files = [
         file
         for file in active.files
-        if file.may_hold(source.identity.source_id) or (known is not None and _may_hold_strangers(file, known))
+        if file.may_hold(source.identity.source_id) or (known is not None and may_hold_strangers(file, known))
     ]
     return RowsPlan(source, ranges, files, active.deleted, salt)
 
 
-def _may_hold_strangers(file: AddedFile, known: Collection[str]) -> bool:
+def may_hold_strangers(file: AddedFile, known: Collection[str]) -> bool:
     return file.may_hold_others(known) or file.may_hold_nobodys()
+
+
+def rows_of_nobody(store: ObjectStore, file: AddedFile) -> int:
+    """Of a data file that is nobody's, by the log. Raises NotFound."""
+    if store.head(unquote(file.path)) is None:
+        raise NotFound(f"the data file {unquote(file.path)} is not there")
+    return file.rows or 0
 
 
 def parts_of(plan: RowsPlan) -> list[str]:

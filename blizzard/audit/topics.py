@@ -1,42 +1,42 @@
 """The audit of a source that reads topics: every message that the brokers still have accounted for.
 
 First the table is read, then the brokers, up to where the table's checkpoint stands: what a run commits meanwhile is
-behind that. Of each message only the offset is kept, 8 bytes: of 10 million messages and rows about 160 MB.
+behind that. Of each message only the offset is kept, 8 bytes: of 10 million messages and rows about 160 MB. What the
+brokers no longer have, the receipts know.
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from blizzard.audit.attempts import Key, without_commit
-from blizzard.audit.notices import DATA_FILES_LOST, data_file_notices
+from blizzard.audit.deletions import Deletions, deletions_of
+from blizzard.audit.notices import DATA_FILES_LOST, data_file_notices, stranger_notices, topic_row_notices
 from blizzard.audit.report import Notice, Verdict
-from blizzard.audit.table_rows import LOST
+from blizzard.audit.strangers import Strangers, sources_committed_to, strangers_of
+from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
+from blizzard.audit.topic_rows import TopicRows
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import cut_logs
 from blizzard.kafka.table_state import topic_state
+from blizzard.kafka.takeover import has_been_filled_by_another
 from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts, attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path, path_of
+from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files
-from blizzard.table.row_runs import rows_of
-from blizzard.table.source_column import SourceColumn
 
 LETTERS_UNREADABLE = "letters_unreadable"
-BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE}
-"""Notices of what is lost. Once the brokers no longer have its messages, nothing of it seems to be missing."""
-NAMED = 1000
-"""Ranges of offsets of each kind that are in the answer."""
+BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE, "rows_gone", "rows_of_unknown_sources"}
+"""Notices of what is lost or forged. Once the brokers no longer have its messages, nothing of it seems to be missing.
+"""
 PARTITIONS_AT_ONCE = 64
 
 Offsets = Callable[[Mapping[Partition, tuple[int, int]]], Iterator[tuple[Partition, Sequence[int]]]]
@@ -53,6 +53,7 @@ class _Stored:
     rows: "dict[Key, array[int]]" = field(default_factory=dict)
     letters: dict[Key, set[int]] = field(default_factory=dict)
     lost: int = 0
+    others: Sequence[Strangers] = ()
     notices: list[Notice] = field(default_factory=list)
     has_rows: bool = True
     """False: they cannot be read here."""
@@ -60,7 +61,8 @@ class _Stored:
 
 @dataclass(frozen=True, slots=True)
 class AuditedTopics:
-    """`state`: the table, with the source's state. `offsets`: reads them from the brokers."""
+    """`state`: the table, with the source's state. `offsets`: reads them from the brokers. `known`: the sources that
+    are configured for the table; None: nobody asks for rows of others."""
 
     identity: SourceIdentity
     table_uri: str
@@ -68,6 +70,7 @@ class AuditedTopics:
     s3: S3Settings
     brokers: Brokers
     offsets: Offsets
+    known: Collection[str] | None = None
 
 
 def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress: Progress) -> TopicAuditReport:
@@ -75,33 +78,55 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
     stored = _stored(source, progress)
     listed_ts = clock()
     cluster = source.brokers.cluster()
-    partitions, found = _compared(source, stored, cluster, progress)
+    judge = _judge(source, stored)
+    partitions = _compared(source, stored, cluster, judge, progress)
+    deletions = Deletions()
+    if stored.has_rows:
+        judge.judge_without_brokers(partitions)
+        deletions = _explained(source, stored, judge)
+        stored.notices += topic_row_notices(judge, deletions)
     gone = sum(map(_gone, partitions))
     waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions) - gone
-    known = _keys(stored.checkpoint)
-    changed = sum(len(rows) for key, rows in stored.rows.items() if key not in known)
-    totals = {
-        name: sum(getattr(one, name) for one in partitions)
-        for name in ("committed", "dead_lettered", "missing", "doubled")
-    }
-    bad = totals["missing"] or totals["doubled"] or changed or BAD & {notice.kind for notice in stored.notices}
+    changed = sum(len(stored.rows[key]) for key in stored.rows.keys() - _keys(stored.checkpoint))
+    totals = {name: sum(getattr(one, name) for one in partitions) for name in ("committed", "dead_lettered", "missing")}
+    bad = totals["missing"] or judge.doubled or judge.added or changed
+    bad = bad or BAD & {notice.kind for notice in stored.notices}
     return TopicAuditReport(
         source=source.identity.source_id,
         table_uri=source.table_uri,
         verdict=Verdict.BAD if bad else Verdict.NOTES if stored.notices else Verdict.GOOD,
         objects=totals["committed"] + totals["dead_lettered"] + totals["missing"] + waiting,
         pending=waiting,
+        doubled=judge.doubled,
         changed=changed,
+        added=judge.added,
+        gone=deletions.gone,
+        unexplained=deletions.unexplained,
         lost=stored.lost + gone,
         rows=sum(map(len, stored.rows.values())),
+        others=stored.others,
         table_version=stored.version,
         listed_at=listed_ts,
         partitions=partitions,
-        found=found,
+        found=judge.named,
         notices=stored.notices,
-        digest=digest_of(partitions, found),
+        digest=digest_of(partitions, judge.named, (changed, judge.doubled, judge.added, deletions.gone), stored.others),
         **totals,
     )
+
+
+def _judge(source: AuditedTopics, stored: _Stored) -> PartitionJudge:
+    identity = source.identity
+    checkpoint = stored.checkpoint or TopicCheckpoint(identity.pipeline, identity.source)
+    receipts = Receipts(source.state, identity.state_prefix)
+    return PartitionJudge(checkpoint, stored.rows, stored.letters, receipts)
+
+
+def _explained(source: AuditedTopics, stored: _Stored, judge: PartitionJudge) -> Deletions:
+    """Why rows are gone, as of the version of the table that was read."""
+    commits = DeltaLogTail(source.state).commits(WHOLE_LOG) if judge.gone else ()
+    of_version = (commit for commit in commits if commit.version <= (stored.version or 0))
+    return deletions_of(judge.gone, of_version, source.identity.app_id)
 
 
 def _gone(one: PartitionAudit) -> int:
@@ -140,25 +165,18 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
 
 
 def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progress: Progress) -> None:
-    files, lost = [file for file in active.files if file.may_hold(source.identity.source_id)], list[str]()
-    for number, file in enumerate(files):
-        progress("reading the table", number, len(files))
-        deleted = active.deleted.get(unquote(file.path), ())
-        fields = ("source", "file", "etag", "row")
-        try:
-            for rows in rows_of(SourceColumn(source.state, file), source.identity.source_id, fields, deleted):
-                _add_batch(rows, stored)
-        except LOST:
-            lost.append(unquote(file.path))
-    stored.notices += data_file_notices(lost, len(lost))
-
-
-def _add_batch(rows: pa.Table, stored: _Stored) -> None:
-    for path in pc.unique(rows["file"]).to_pylist():
-        of_path = rows.filter(pc.equal(rows["file"], path))
-        for etag in pc.unique(of_path["etag"]).to_pylist():
-            found = of_path.filter(pc.equal(of_path["etag"], etag))["row"]
-            stored.rows.setdefault((path or "", etag or ""), array("q")).extend(found.to_pylist())
+    rows = TopicRows(source.state, source.identity.source_id, source.known)
+    rows.read(active, progress)
+    stored.rows = rows.offsets
+    stored.notices += data_file_notices(rows.lost, len(rows.lost))
+    if source.known is None:
+        return
+    ever_committed = sources_committed_to(source.table_uri, stored.version or 0, source.s3)
+    known = {source.identity.source_id, *source.known}
+    stored.others = strangers_of(rows.others, known, ever_committed)
+    has_nobodys = any(each.source is None for each in stored.others)
+    taken_over = has_nobodys and has_been_filled_by_another(txns_of(source.state))
+    stored.notices += stranger_notices(stored.others, taken_over=taken_over)
 
 
 def _add_letters(source: AuditedTopics, found: _Stored) -> None:
@@ -190,16 +208,16 @@ def _letters_of(source: AuditedTopics) -> DeadLetters:
     return DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
 
 
-def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored, plans: Iterable[PartitionAudit]) -> None:
-    """Of the messages that are compared."""
+def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored) -> None:
+    """Of all messages that the source has read."""
     checkpoint = stored.checkpoint
     if checkpoint is None:
         return
     compared: dict[Key, set[int]] = {}
-    for plan in plans:
-        key = (path_of((plan.topic, plan.partition)), checkpoint.topics[plan.topic].topic_id)
-        if letters := stored.letters.get(key):
-            compared[key] = {offset for offset in letters if plan.first_offset <= offset < plan.next_offset}
+    for name, topic in checkpoint.topics.items():
+        for number, end in topic.next_offsets.items():
+            if letters := stored.letters.get(key := (path_of((name, number)), topic.topic_id)):
+                compared[key] = {offset for offset in letters if offset < end}
     receipts = Receipts(source.state, source.identity.state_prefix)
     for key, offsets in without_commit(_letters_of(source), receipts, checkpoint, compared).items():
         stored.letters[key] -= offsets
@@ -209,8 +227,8 @@ def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored, plans
 
 
 def _compared(
-    source: AuditedTopics, stored: _Stored, cluster: Cluster, progress: Progress
-) -> tuple[list[PartitionAudit], dict[str, list[dict[str, Any]]]]:
+    source: AuditedTopics, stored: _Stored, cluster: Cluster, judge: PartitionJudge, progress: Progress
+) -> list[PartitionAudit]:
     checkpoint = stored.checkpoint
     known = _comparable(checkpoint, cluster, stored.notices)
     told = source.brokers.ends(sorted({*known, *cluster.partitions()} if checkpoint is None else known))
@@ -218,11 +236,10 @@ def _compared(
     stored.notices += [Notice("log_truncated", f"{why}: nothing of it was compared") for _, why in sorted(cut.items())]
     every = sorted(told.keys() - cut.keys())
     firsts = source.brokers.first_offsets(every)
-    found: dict[str, list[dict[str, Any]]] = {"missing": [], "doubled": []}
     plans = {each: _plan(stored, each, firsts[each], told[each].offset) for each in every}
     if not stored.has_rows:
-        return [*plans.values()], found
-    _forget_letters_without_commit(source, stored, plans.values())
+        return [*plans.values()]
+    _forget_letters_without_commit(source, stored)
     done: list[PartitionAudit] = []
     for at in range(0, len(every), PARTITIONS_AT_ONCE):
         progress("reading the topics", at, len(every))
@@ -232,8 +249,8 @@ def _compared(
         offsets = {each: array("q") for each in some}
         for partition, messages in source.offsets(ranges) if ranges else ():
             offsets[partition].extend(messages)
-        done += [_judged(plans[each], stored, checkpoint, offsets[each], found) for each in some]
-    return done, found
+        done += [judge.judge(plans[each], offsets[each]) if each in known else plans[each] for each in some]
+    return done
 
 
 def _comparable(checkpoint: TopicCheckpoint | None, cluster: Cluster, notices: list[Notice]) -> list[Partition]:
@@ -276,55 +293,3 @@ def _first_stored(stored: _Stored, key: Key, next_offset: int) -> int:
         )
         stored.notices.append(Notice("start_unknown", text))
     return min([*stored.rows.get(key, ()), *stored.letters.get(key, ())], default=next_offset)
-
-
-def _judged(
-    plan: PartitionAudit,
-    stored: _Stored,
-    checkpoint: TopicCheckpoint | None,
-    messages: "array[int]",
-    found: dict[str, list[dict[str, Any]]],
-) -> PartitionAudit:
-    path = path_of((plan.topic, plan.partition))
-    key = (path, "" if checkpoint is None else checkpoint.topics[plan.topic].topic_id)
-    rows, letters = (
-        _as_array(stored.rows.get(key, array("q"))),
-        pa.array(sorted(stored.letters.get(key, ())), pa.int64()),
-    )
-    older = pc.less(rows, plan.first_offset)
-    counted = pc.value_counts(rows.filter(pc.invert(older)))
-    once, counts = counted.field("values"), counted.field("counts")
-    on_brokers = _as_array(messages)
-    in_table = pc.is_in(on_brokers, once)
-    in_letters = pc.and_not(pc.is_in(on_brokers, letters), in_table)
-    missing = on_brokers.filter(pc.invert(pc.or_(in_table, in_letters)))
-    doubled = pa.concat_arrays([once.filter(pc.greater(counts, 1)), letters.filter(pc.is_in(letters, once))])
-    doubled = pc.unique(doubled).sort()
-    for kind, offsets in (("missing", missing), ("doubled", doubled)):
-        room = NAMED - len(found[kind])
-        found[kind] += [{"path": path, **each} for each in _ranges(offsets.to_pylist())[:room]]
-    return replace(
-        plan,
-        messages=len(on_brokers),
-        committed=pc.sum(in_table).as_py() or 0,
-        dead_lettered=pc.sum(in_letters).as_py() or 0,
-        missing=len(missing),
-        doubled=len(doubled),
-        only_in_table=pc.sum(pc.invert(pc.is_in(once, on_brokers))).as_py() or 0,
-        older_rows=pc.sum(older).as_py() or 0,
-    )
-
-
-def _as_array(offsets: "array[int]") -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), len(offsets), [None, pa.py_buffer(offsets)])
-
-
-def _ranges(offsets: Sequence[int]) -> list[dict[str, int]]:
-    """Ascending offsets, as ranges from the first to the last (inclusive)."""
-    found: list[dict[str, int]] = []
-    for offset in offsets:
-        if found and found[-1]["last"] == offset - 1:
-            found[-1]["last"] = offset
-        else:
-            found.append({"first": offset, "last": offset})
-    return found

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from blizzard.audit.audit import Audit
+from blizzard.audit.notices import NOTHING_THERE
 from blizzard.audit.repair import announce, refused_without_letter
 from blizzard.audit.report import AuditReport, SampleAudit, Verdict
 from blizzard.audit.sample import Sample, chosen, read_again
@@ -26,7 +27,7 @@ from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import RetryableError
+from blizzard.errors import ConfigError, RetryableError
 from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.storage.s3_connection import S3Settings
 
@@ -55,6 +56,7 @@ def command(
     """
     wish = Wish(partition, prefix_of_folder(partition), sample, repair)
     reports = _reports(file, wish, pipeline, source, visible=not as_json)
+    _refuse_nothing(reports)
     if as_json:
         typer.echo(json.dumps([report.as_document() for report in reports], indent=2))
     else:
@@ -87,6 +89,13 @@ def _reports(
         processes.close()
 
 
+def _refuse_nothing(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
+    """Raises ConfigError if none of the sources has what was asked for: nothing was compared."""
+    nothing = [notice.text for report in reports for notice in report.notices if notice.kind == NOTHING_THERE]
+    if nothing and len(nothing) == len(reports) and all(report.verdict is not Verdict.BAD for report in reports):
+        raise ConfigError([*dict.fromkeys(nothing)])
+
+
 def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
     for report in reports:
         if isinstance(report, AuditReport):
@@ -104,9 +113,10 @@ def _report(
     processes: ReadingProcesses,
     shown: Steps,
 ) -> AuditReport | TopicAuditReport:
-    if source.kafka is not None:
-        return audit_of_topics(pipeline, source, source.kafka, settings, time.time(), shown)
     known = config.sources_of(pipeline.table_uri)
+    if source.kafka is not None:
+        now_ts = time.time()
+        return audit_of_topics(pipeline, source, source.kafka, settings, known, clock_ts=now_ts, shown=shown)
     return _audit(config, audited_source(pipeline, source, settings), known, wish, processes, shown)
 
 

@@ -1,6 +1,6 @@
 """`blizzard audit` of a source that reads topics."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from rich.console import Console
 
@@ -20,9 +20,17 @@ FETCHED_AHEAD_BYTES = 32 << 20
 
 
 def audit_of_topics(
-    pipeline: Pipeline, source: Source, options: KafkaOptions, settings: S3Settings, clock_ts: float, shown: Steps
+    pipeline: Pipeline,
+    source: Source,
+    options: KafkaOptions,
+    settings: S3Settings,
+    known: Collection[str],
+    *,
+    clock_ts: float,
+    shown: Steps,
 ) -> TopicAuditReport:
-    """`clock_ts`: now. Raises ConfigError if Kafka's client is not installed; other errors as `audit_topics`."""
+    """`known`: the sources of its table. `clock_ts`: now. Raises ConfigError if Kafka's client is not installed; other
+    errors as `audit_topics`."""
     brokers = brokers_of(source, options)
     from blizzard.audit.topics import AuditedTopics, audit_topics
     from blizzard.kafka.login import Login
@@ -42,6 +50,7 @@ def audit_of_topics(
         settings,
         brokers,
         offsets,
+        known,
     )
     return audit_topics(audited, clock=lambda: clock_ts, progress=shown)
 
@@ -55,11 +64,12 @@ def show_topics(report: TopicAuditReport) -> None:
 
 def lines_of(report: TopicAuditReport) -> Iterator[str]:
     yield f" messages       {report.objects:,} in {len(report.partitions):,} partitions"
-    for name in ("committed", "dead_lettered", "pending", "missing", "doubled", "changed", "lost"):
+    for name in ("committed", "dead_lettered", "pending", "missing", "doubled", "changed", "added", "lost"):
         yield f" {name.replace('_', '-'):<14} {getattr(report, name):,}"
-    yield f" rows           {report.rows:,}"
+    gone = f", {report.gone:,} are gone" if report.gone else ""
+    yield f" rows           {report.rows:,}{gone}"
     yield f" table version  {'none yet' if report.table_version is None else f'{report.table_version:,}'}"
-    for kind in ("missing", "doubled"):
+    for kind in ("missing", "doubled", "added"):
         named = report.found.get(kind, ())
         for each in named[:SHOWN_NAMES]:
             yield f" {kind}: {each['path']} {each['first']} to {each['last']}"

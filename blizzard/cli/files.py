@@ -18,7 +18,7 @@ from blizzard.cli.files_asked import Asked, State
 from blizzard.cli.files_named import Named, is_plain
 from blizzard.cli.files_topics import offsets_facts, topic_lives
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.selection import matching, selected
+from blizzard.cli.selection import given_paths, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -26,6 +26,7 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from blizzard.log import one_line
+from blizzard.paths.pattern import literal
 from blizzard.storage.s3_connection import S3Settings
 
 LIMIT = 1_000
@@ -99,9 +100,10 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> t
     named, wanted = Named(below), _patterns(below)
     if asked.globs and not wanted:
         return [], set()
-    lives = Lives(source, literal_prefix(wanted), matching(wanted, "PATTERN"), now_ts)
+    lives = Lives(source, literal_prefix(wanted), given_paths(wanted, "PATTERN").matches, now_ts)
     finder = CommitFinder(source, lives.snapshot.checkpoint)
-    found = finder.complete(named.limited(_kept(lives, asked, show), asked.limit))
+    wanted_lives = named.limited(_counted(lives, show), lambda life: _is_asked_for(life, asked), asked.limit)
+    found = finder.complete(wanted_lives)
     found = with_rows(source, lives.snapshot, found)
     for problem in finder.unreadable:
         typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
@@ -117,17 +119,22 @@ def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
 
 def _patterns(paths: Sequence[str]) -> list[str]:
     """Of a folder, which ends in `/`, and of the source itself: of all files below."""
-    return [f"{path}**" if not path or path.endswith("/") else path for path in paths]
+    folders = [path for path in paths if not path or path.endswith("/")]
+    below = [f"{path}**" for folder in folders for path in dict.fromkeys((folder, literal(folder)))]
+    return below + [path for path in paths if path not in folders]
 
 
-def _kept(lives: Lives, asked: Asked, show: Steps) -> Iterator[Life]:
+def _counted(lives: Lives, show: Steps) -> Iterator[Life]:
     for number, life in enumerate(lives, 1):
         if number % 1_000 == 0:
             show(STEP, number, 0)
-        came_ts = max(filter(None, (life.modified_ts, life.announced_ts)), default=None)
-        is_recent = asked.since_ts is None or (came_ts is not None and came_ts >= asked.since_ts)
-        if is_recent and (not asked.states or life.state in asked.states):
-            yield life
+        yield life
+
+
+def _is_asked_for(life: Life, asked: Asked) -> bool:
+    came_ts = max(filter(None, (life.modified_ts, life.announced_ts)), default=None)
+    is_recent = asked.since_ts is None or (came_ts is not None and came_ts >= asked.since_ts)
+    return is_recent and (not asked.states or life.state in asked.states)
 
 
 def _not_empty(globs: list[str]) -> list[str]:
@@ -137,13 +144,14 @@ def _not_empty(globs: list[str]) -> list[str]:
 
 
 def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeline, Source]]) -> list[str]:
-    """The paths, not the patterns, of which there is no file, and no partition; none if only some files were
-    asked for."""
-    if asked.states or asked.since_ts is not None:
-        return []
+    """The paths, not the patterns, of which there is no file, and no partition, in whatever state. Raises ConfigError
+    for a text that is no pattern, and nothing that there is."""
     places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
     plain = [glob for glob in asked.globs if is_plain(glob) and f"{glob.rstrip('/')}/" not in places]
-    return [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
+    nowhere = [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
+    patterns = given_paths([glob for glob in asked.globs if "://" not in glob and glob not in plain], "PATTERN")
+    patterns.check(lambda glob: any(_is_meant(path, glob, places) for path in paths))
+    return nowhere
 
 
 def _is_meant(path: str, glob: str, places: Collection[str]) -> bool:

@@ -1,6 +1,6 @@
 """The files and folders that `blizzard files` is given by name, of which it answers whatever the limit."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from blizzard.audit.lives import Life
@@ -9,6 +9,11 @@ from blizzard.audit.lives import Life
 def is_plain(path: str) -> bool:
     """Whether it is a path or a folder, and no pattern."""
     return bool(path) and not {*path} & {*"*?[{"}
+
+
+def may_be_name(path: str) -> bool:
+    """Whether it means few files if it is a pattern, so that one of this name is worth looking for."""
+    return bool(path) and not {*path} & {*"*?"}
 
 
 @dataclass(slots=True)
@@ -22,14 +27,15 @@ class Named:
     """What was named, and has not come yet."""
 
     def __post_init__(self) -> None:
-        self._open = {path for path in self.given if is_plain(path)}
+        self._open = {path for path in self.given if may_be_name(path)}
 
-    def limited(self, lives: Iterable[Life], limit: int) -> Iterator[Life]:
-        """At most so many (0: all), and then those files that are named. Each path comes once."""
+    def limited(self, lives: Iterable[Life], wants: Callable[[Life], bool], limit: int) -> Iterator[Life]:
+        """Those that it `wants`: at most so many (0: all), and then those files that are named. Each path comes once.
+        What is named is met, wanted or not."""
         count = 0
         for life in lives:
             is_named = self._meets(life.path)
-            if not limit or count < limit or is_named:
+            if wants(life) and (not limit or count < limit or is_named):
                 yield life
                 count += 1
             if limit and count >= limit and not self._open:

@@ -8,7 +8,7 @@ from blizzard.audit.topic_plan import topic_backlog
 from blizzard.audit.topic_ranges import CommittedRanges, OffsetsLife, committed_ranges, waiting_ranges, with_losses
 from blizzard.cli.brokers_of import brokers_of
 from blizzard.cli.files_asked import Asked
-from blizzard.cli.selection import matching
+from blizzard.cli.selection import given_paths
 from blizzard.cli.times import shown
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
@@ -34,7 +34,7 @@ def topic_lives(
     globs = [glob for glob in asked.globs if "://" not in glob]
     if asked.globs and not globs:
         return [], set()
-    matches = matching(globs, "PATTERN")
+    matches = given_paths(globs, "PATTERN").matches
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     state, ranges = topic_state(store, identity), CommittedRanges()

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from blizzard.cli.letter_groups import LetterGroup, LetterGroups
 from blizzard.cli.options import AsJson, File, Paths, Pipelines, Reason, Since, Sources, Stages, Until
-from blizzard.cli.selection import matching, selected
+from blizzard.cli.selection import given_paths, is_file_of, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -85,12 +85,13 @@ def command(
     chosen = selected(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else 0.0
     until_ts = point_in_time(until, "--until", now_ts) if until else math.inf
-    stages = frozenset(map(str, stage or ()))
-    wanted = LetterFilter(matching(path, "--path"), stages, reason, since_ts, until_ts, raw)
+    stages, paths = frozenset(map(str, stage or ())), given_paths(path, "--path")
+    wanted = LetterFilter(paths.matches, stages, reason, since_ts, until_ts, raw)
     most = (limit or math.inf) if details else 0
     settings = S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
         found = [letters_of(*each, settings, wanted, most, show, with_settled=with_settled) for each in chosen]
+    paths.check(lambda text: is_file_of(chosen, settings, text))
     if as_json:
         typer.echo(json.dumps([letters.as_document(details=details) for letters in found], indent=2))
     else:

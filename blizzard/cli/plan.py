@@ -22,10 +22,12 @@ from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
+from blizzard.dispatch.run_records import Phase, RunLog
 from blizzard.environment import variables
-from blizzard.errors import ConfigError
+from blizzard.errors import BucketMissing, ConfigError
 from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
+from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
 STEP = "looking for files"
@@ -34,22 +36,22 @@ LOCAL_START_SECS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """`is_new`: nothing of the source is ingested yet, so all of it is a backfill."""
+    """`is_new`: nothing of the source is ingested yet, so all of it is a backfill. `problem`: why the next run would
+    stop; None: it would not."""
 
     source: str
     is_new: bool
     backlog: Backlog
     history: History
+    problem: str | None = None
 
     @property
     def work(self) -> Work:
         backlog = self.backlog
+        if self.problem is not None:
+            return Work()
         listed = backlog.listed if backlog.files > backlog.announced else 0
         return Work(backlog.files, backlog.bytes, backlog.commits, listed)
-
-    @property
-    def problem(self) -> None:
-        return None
 
     @property
     def begins(self) -> str:
@@ -65,12 +67,13 @@ class SourcePlan:
             "rows_expected": history.expected(backlog.bytes, history.rows),
             "rejected_expected": history.expected(backlog.bytes, history.rejected),
             "expected_from_commits": history.commits,
+            "problem": self.problem,
         }
 
 
 @dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """`costs`: None for what is local, which costs nothing."""
+    """`costs`: None for what is local, which costs nothing. `problem`: why the dispatcher starts no run."""
 
     pipeline: str
     table_uri: str
@@ -78,6 +81,12 @@ class PipelinePlan:
     estimate: Estimate
     costs: Sequence[Item] | None
     prices: PriceList
+    problem: str | None = None
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the next run would not start, or stop."""
+        return self.problem is not None or any(source.problem for source in self.sources)
 
     @property
     def dollars(self) -> float | None:
@@ -95,6 +104,7 @@ class PipelinePlan:
             "dollars": self.dollars,
             "costs": costs,
             "prices": {"region": self.prices.region, "date": self.prices.date},
+            "problem": self.problem,
             "sources": [source.as_document() for source in self.sources],
         }
 
@@ -115,7 +125,7 @@ def command(
     """Show what the next runs would read, commit and cost. Only reads: nothing is announced or ingested.
 
     Exit code 0: done. 1: a source cannot be listed, its brokers do not answer, its state cannot be read, or its next
-    run would stop. 2: the input is wrong.
+    run would stop, or is not started. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
@@ -132,7 +142,7 @@ def command(
     else:
         for plan in plans:
             _print(plan)
-    raise typer.Exit(1 if any(source.problem for plan in plans for source in plan.sources) else 0)
+    raise typer.Exit(1 if any(plan.is_stopped for plan in plans) else 0)
 
 
 def _prices(file: Path) -> PriceList:
@@ -168,7 +178,22 @@ def _pipeline_plan(
         costs: Sequence[Item] | None = bill(work, takes.secs, prices)
     else:
         costs = commits_bill(work, prices) if pipeline.table_uri.startswith("s3") else None
-    return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices)
+    problem = _circuit(pipeline, settings)
+    return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices, problem)
+
+
+def _circuit(pipeline: Pipeline, settings: S3Settings) -> str | None:
+    store = open_store(pipeline.table_uri, settings, may_be_missing=True)
+    try:
+        latest = RunLog(store, pipeline.name, str).latest()
+    except BucketMissing:
+        return None
+    if latest is None or latest.phase is not Phase.OPEN:
+        return None
+    return (
+        f"the circuit is open after {latest.failures:,} failures ({latest.reason}), so that the dispatcher starts no "
+        "run: docs/runbook.md#the-circuit-is-open; then `blizzard resume`"
+    )
 
 
 def _source_plan(
@@ -182,7 +207,8 @@ def _source_plan(
         since_ts=since_ts,
     )
     checkpoint = lives.snapshot.checkpoint
-    return SourcePlan(source.id, checkpoint.sequence < 0, backlog, history_of(audited, checkpoint))
+    is_new, history = checkpoint.sequence < 0, history_of(audited, checkpoint)
+    return SourcePlan(source.id, is_new, backlog, history, checkpoint.about_move)
 
 
 def _cores() -> int:
@@ -207,8 +233,10 @@ def lines_of(plan: PipelinePlan) -> Iterator[str]:
     for source in plan.sources:
         yield f" {source.source}{f' (new: {source.begins})' if source.is_new else ''}"
         yield from _source(source) if isinstance(source, SourcePlan) else source.lines()
+    if plan.problem is not None:
+        yield f" no run       {plan.problem}"
     if not plan.estimate.runs:
-        if not any(source.problem for source in plan.sources):
+        if not plan.is_stopped:
             yield " nothing to do"
         return
     yield f" takes        about {_duration(plan.estimate.secs)} in {plan.estimate.runs:,} runs"
@@ -236,3 +264,5 @@ def _source(source: SourcePlan) -> Iterator[str]:
         yield f"  leaves out  {backlog.skipped:,} files in folders before `lookback`"
     if backlog.missing:
         yield f"  misses      {backlog.missing:,} files, which nothing announces: see `blizzard audit`"
+    if source.problem is not None:
+        yield f"  would stop  {source.problem}"

@@ -6,10 +6,11 @@ import typer
 
 from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, prefix_of_folder, refuse_options_of_files, selected
+from blizzard.cli.selection import patterns_of, prefix_of_folder, refuse_options_of_files, selected
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
+from blizzard.storage.s3_connection import S3Settings
 
 
 def command(
@@ -34,15 +35,16 @@ def command(
 
     Exit code 0: all were replaced. 1: nothing was, or some could not be read or replaced. 2: the input is wrong.
     """
-    chosen = selected(load_config(file, variables()), pipeline, source)
+    environ = variables()
+    chosen = selected(load_config(file, environ), pipeline, source)
     refuse_options_of_files(chosen, {"--partition": partition is not None})
-    matching(path, "--path")
+    paths = patterns_of(path, "--path", chosen, S3Settings.from_environment(environ))
     if not path and partition is None:
         raise ConfigError(["expected --path or --partition: which files are to be replaced?"])
     request = {
         "config": file,
         "replace": True,
-        "paths": path or [],
+        "paths": paths,
         "prefix": prefix_of_folder(partition),
         "dry_run": dry_run,
     }

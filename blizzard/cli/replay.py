@@ -8,11 +8,12 @@ import typer
 
 from blizzard.cli.options import AsJson, File, Jars, Paths, Pipelines, Reason, Since, Sources, Stages, Until
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
-from blizzard.cli.selection import matching, selected
+from blizzard.cli.selection import patterns_of, selected
 from blizzard.cli.times import point_in_time
 from blizzard.config.load import load_config
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
+from blizzard.storage.s3_connection import S3Settings
 
 Records = Annotated[
     Path | None,
@@ -49,14 +50,14 @@ def command(
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
-    matching(path, "--path")
+    paths = patterns_of(path, "--path", chosen, S3Settings.from_environment(environ))
     if records is not None and (stage or reason or path or since or until):
         raise ConfigError([TWO_WISHES])
     request: dict[str, Any] = {
         "config": file,
         "stages": [str(each) for each in stage or ()],
         "reason": reason,
-        "paths": path or [],
+        "paths": paths,
         "records": None if records is None else str(records),
         "dry_run": dry_run,
     }

@@ -1,11 +1,15 @@
 """Which sources of a configuration a command is about, and which of their files."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import ConfigError
-from blizzard.paths.pattern import Pattern
+from blizzard.paths.pattern import Pattern, literal
 from blizzard.state.watermark import prefix_of
+from blizzard.storage.keys import is_relative_path
+from blizzard.storage.open import open_store
+from blizzard.storage.s3_connection import S3Settings
 
 NO_FILES = (
     "it reads topics, and --to is about files. To fill a new table with what the brokers still have, give the pipeline "
@@ -71,12 +75,52 @@ def prefix_of_folder(partition: str | None) -> str:
     return prefix_of(folder)
 
 
-def matching(globs: Sequence[str] | None, option: str) -> Callable[[str], bool]:
-    """Whether a path matches one of the patterns; without any, every path does. Raises ConfigError."""
-    patterns = []
-    for glob in globs or ():
+@dataclass(frozen=True, slots=True)
+class GivenPaths:
+    """What an option is given: each text is a pattern, and it is the path that reads the same, too. `wrong`: why some
+    are no patterns."""
+
+    texts: Sequence[str]
+    option: str
+    patterns: Sequence[Pattern]
+    wrong: Mapping[str, str]
+    _met: set[str] = field(default_factory=set)
+
+    def matches(self, path: str) -> bool:
+        """Without any text every path does."""
+        if path in self.wrong:
+            self._met.add(path)
+        return not self.texts or path in self.texts or any(pattern.matches(path) for pattern in self.patterns)
+
+    def check(self, there: Callable[[str], bool]) -> None:
+        """Raises ConfigError for a text that is no pattern, and no path that was asked for or is `there`."""
+        met = self._met
+        if wrong := [why for text, why in self.wrong.items() if text not in met and not there(text)]:
+            raise ConfigError([f"{self.option} {why}" for why in wrong])
+
+
+def given_paths(texts: Sequence[str] | None, option: str) -> GivenPaths:
+    patterns, wrong = list[Pattern](), dict[str, str]()
+    for text in texts or ():
         try:
-            patterns.append(Pattern(glob))
+            patterns.append(Pattern(text))
         except ValueError as error:
-            raise ConfigError([f"{option} {glob}: {error}"]) from error
-    return lambda path: not patterns or any(pattern.matches(path) for pattern in patterns)
+            wrong[text] = f"{text}: {error}"
+    return GivenPaths(texts or (), option, patterns, wrong)
+
+
+def patterns_of(
+    texts: Sequence[str] | None, option: str, sources: Sequence[tuple[Pipeline, Source]], settings: S3Settings
+) -> list[str]:
+    """As patterns only, for a process that knows nothing else. Raises ConfigError for a text that is none, and no file
+    of the sources."""
+    given = given_paths(texts, option)
+    given.check(lambda text: is_file_of(sources, settings, text))
+    found = [text for text in given.texts if text not in given.wrong]
+    return found + [as_path for text in given.texts if (as_path := literal(text)) != text]
+
+
+def is_file_of(sources: Sequence[tuple[Pipeline, Source]], settings: S3Settings, path: str) -> bool:
+    """Whether one of the sources has a file there. Errors of storage."""
+    places = [source.uri for _, source in sources if source.kafka is None]
+    return is_relative_path(path) and any(open_store(uri, settings).head(path) is not None for uri in places)

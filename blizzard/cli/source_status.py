@@ -118,7 +118,7 @@ def source_status(
         unordered=_unordered(store, identity),
         moved_to=checkpoint.moved_to if checkpoint else None,
         run=run,
-        problem=problem or _moved(checkpoint) or segments_problem or run_problem,
+        problem=problem or (checkpoint.about_move if checkpoint else None) or segments_problem or run_problem,
     )
 
 
@@ -143,15 +143,6 @@ def _state(store: ObjectStore, commit: Commit | None, identity: SourceIdentity) 
         return codec.decode(commit.user_metadata or ""), None
     except UnreadableState as error:
         return copy, f"{error}; the next run repairs it from the table"
-
-
-def _moved(checkpoint: Checkpoint | None) -> str | None:
-    if checkpoint is None or checkpoint.moved_to is None:
-        return None
-    return (
-        f"table {checkpoint.moved_to} has taken the place of this one, which gets no more rows; change `table_uri`, "
-        "publish and deploy"
-    )
 
 
 def _copy(codec: CheckpointCodec) -> tuple[Checkpoint | None, str | None]:

@@ -36,6 +36,11 @@ def taken_over(txns: Iterable[Txn], options: KafkaOptions, source_id: str) -> di
     return {(topic, number): last + 1 for number, last in found[options.take_over].items()}
 
 
+def has_been_filled_by_another(txns: Iterable[Txn]) -> bool:
+    """Whether kafka-delta-ingest has written to the table."""
+    return bool(_by_app_id(txns))
+
+
 def check_taken_over(taken: Mapping[Partition, int], brokers: Brokers, cluster: Cluster, options: KafkaOptions) -> None:
     """Before these next offsets are committed: raises RecoveryError if they cannot be of the topic, which then lacks a
     partition or ends before them. It may have further partitions, of which kafka-delta-ingest has read nothing."""

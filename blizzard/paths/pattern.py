@@ -35,6 +35,11 @@ class Pattern:
         return any(_matches(runs, parts) for runs in self._globs)
 
 
+def literal(path: str) -> str:
+    """The pattern that matches this path only."""
+    return "".join(f"[{char}]" if char in "*?[{}\\" else char for char in path)
+
+
 def _matches(runs: tuple[FolderSequence, ...], parts: list[str]) -> bool:
     """Whether the path is these runs, with any number of folders between them."""
     first, last = runs[0], runs[-1]

@@ -89,6 +89,16 @@ class Checkpoint:
         return Settled(self.partition_watermarks, self.files)
 
     @property
+    def about_move(self) -> str | None:
+        """That the table has moved, and what to do; None: it has not."""
+        if self.moved_to is None:
+            return None
+        return (
+            f"table {self.moved_to} has taken the place of this one, which gets no more rows; change `table_uri`, "
+            "publish and deploy"
+        )
+
+    @property
     def in_progress(self) -> dict[str, int]:
         """Files that are committed in part, with the number of records read."""
         return {path: read for path, read in self.files.items() if read != FINISHED}

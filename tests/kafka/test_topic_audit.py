@@ -33,8 +33,12 @@ def audit(lake: TopicLake, capsys: Capsys, source: str = ENVELOPE, kafka: str = 
 
 
 def counts(found: dict[str, Any]) -> dict[str, int]:
-    names = ("objects", "committed", "dead_lettered", "pending", "missing", "doubled", "changed", "lost")
+    names = ("objects", "committed", "dead_lettered", "pending", "missing", "doubled", "changed", "added", "lost")
     return {name: found[name] for name in names if found[name]}
+
+
+def kinds(found: dict[str, Any]) -> list[str]:
+    return [notice["kind"] for notice in found["notices"]]
 
 
 def test_every_message_of_a_healthy_source_is_accounted_for(new_lake: NewLake, capsys: Capsys) -> None:
@@ -62,10 +66,11 @@ def test_messages_in_a_data_file_that_is_lost_are_missing(new_lake: NewLake, cap
     (lake.table / added[0]).unlink()
     found = audit(lake, capsys, NDJSON, code=1)
     assert counts(found) == {"objects": 3, "committed": 1, "missing": 2}
-    assert [notice["kind"] for notice in found["notices"]] == ["data_files_lost"]
+    assert kinds(found) == ["data_files_lost"]
     forget_before(lake, 3)
     found = audit(lake, capsys, NDJSON, code=1)
-    assert (counts(found), found["verdict"]) == ({}, "bad")
+    assert (counts(found), found["verdict"], found["unexplained"]) == ({}, "bad", 2)
+    assert kinds(found) == ["data_files_lost", "rows_deleted", "rows_gone"]
 
 
 def test_letters_that_cannot_be_read_are_bad_also_without_their_messages(new_lake: NewLake, capsys: Capsys) -> None:

@@ -6,6 +6,7 @@ import pytest
 from deltalake import CommitProperties, write_deltalake
 
 from blizzard.errors import RecoveryError
+from tests.kafka.test_topic_audit import audit, counts
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message
 
@@ -88,3 +89,12 @@ def test_offsets_are_not_taken_over_for_a_second_topic(new_lake: NewLake) -> Non
     assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3
     lake.run(source=NDJSON)
     assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3 + 5
+
+
+def test_rows_of_before_are_no_news_to_an_audit(new_lake: NewLake, capsys: pytest.CaptureFixture[str]) -> None:
+    lake = new_lake()
+    filled_by_another(lake, "kdi", {0: 2})
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    found = audit(lake, capsys, NDJSON, "take_over: kdi")
+    assert (counts(found), found["verdict"], found["notices"]) == ({"objects": 2, "committed": 2}, "good", [])
+    assert [(each["source"], each["rows"]) for each in found["others"]] == [(None, 3)]

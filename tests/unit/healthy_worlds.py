@@ -333,6 +333,7 @@ class HealthyWorld:
     def _check_notices(self, report: AuditReport) -> None:
         """What owners have done is said, and is no fault."""
         expected = ["rows_deleted"] * bool(self.deleted) + ["table_restored"] * self.is_restored
+        expected = sorted(expected + ["source_empty"] * bool(self.gone and not self.fates))
         assert (report.verdict, kinds(report)) == (Verdict.NOTES if expected else Verdict.GOOD, expected), report
         assert paths(report, "rows_deleted") == sorted(self.deleted), report
         assert (report.rows.gone, report.rows.unexplained) == (self.deleted.total(), 0), report

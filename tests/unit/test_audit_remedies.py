@@ -40,6 +40,7 @@ ELSEWHERE: Mapping[str, str] = {
     "table_moved": "tests/unit/test_runbook_commands.py",
     "a value of the sample differs": "the same as rows of another content",
     "nothing_there": "a folder that there is not; found in tests/unit/test_cli_audit.py",
+    "source_empty": "another place than before; found in tests/unit/test_cli_audit.py",
     "rows_not_compared": "no fault of the table: the text says why",
     "letters_doubled": "copies of objects, which are deleted by hand; found in tests/unit/test_audit_letters.py",
     "receipts_lost": "nothing is to be done; found in tests/unit/test_audit_faults.py",

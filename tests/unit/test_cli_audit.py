@@ -83,24 +83,34 @@ def test_a_source_that_cannot_be_listed_is_a_failure(world: OperatorWorld, capsy
 def test_one_source_and_one_folder(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit(world, "--json", "--pipeline", "orders", "--source", "shop", "--partition", "date=2200/") == 0
     assert answer(capsys)["objects"] == 2
-    assert audit(world, "--json", "--source", "orders:shop", "--partition", "date=2201") == 0
-    assert answer(capsys)["objects"] == 0
+    assert audit(world, "--json", "--source", "orders:shop", "--partition", "date=2201") == 2
 
 
-def test_a_folder_of_which_nothing_is_known_is_worth_a_look(
+def test_a_folder_of_which_nothing_is_known_is_wrong_input(
     world: OperatorWorld, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def found(partition: str) -> tuple[str, list[str]]:
-        assert audit(world, "--json", "--partition", partition) == 0
+    def found(partition: str) -> tuple[str, list[str]] | str:
+        code = audit(world, "--json", "--partition", partition)
+        if code == 2:
+            return str(json.loads(capsys.readouterr().out)["error"])
         report = answer(capsys)
         return report["verdict"], [notice["kind"] for notice in report["notices"]]
 
-    nothing = ("notes", ["nothing_there"])
-    assert [found(folder) for folder in ("dat=2200", "date=220", "date=2200")] == [nothing, nothing, ("good", [])]
+    def nothing(folder: str) -> str:
+        return (
+            f"the source has nothing in {folder}/, and neither state nor table has files of it. Expected a folder such "
+            "as an audit of the whole source names; correct --partition."
+        )
+
+    for folder in ("dat=2200", "date=220"):
+        assert nothing(folder) in found(folder)
+    assert found("date=2200") == ("good", [])
     (world.folder / "incoming" / "date=2201").mkdir()
     world.land_bytes("other/readme.txt", b"")
     world.land("empty/1.ndjson.gz").unlink()
-    assert [found(folder) for folder in ("date=2201", "other", "empty")] == [nothing, ("good", []), nothing]
+    for folder in ("date=2201", "empty"):
+        assert nothing(folder) in found(folder)
+    assert found("other") == ("good", [])
     world.land("empty/1.ndjson.gz")
     world.run()
     for path in ("date=2200/1.ndjson.gz", "date=2200/2.ndjson.gz", "empty/1.ndjson.gz"):
@@ -108,6 +118,32 @@ def test_a_folder_of_which_nothing_is_known_is_worth_a_look(
     assert [found(folder) for folder in ("date=2200", "empty")] == [("good", [])] * 2
     world.manifest.append([Entry("announced/1.ndjson.gz", 9, "e", 1.0)], writer_id="w", now_ts=1.0)
     assert found("announced") == ("notes", ["announced_absent"])
+
+
+def test_a_folder_that_only_another_source_has_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "others").mkdir()
+    beside = {"uri": "others", "pattern": "**", "format": "text", "settle_delay_secs": 0}
+    world = OperatorWorld(tmp_path, pipeline={"table_uri": "lake"}, beside={"beside": beside})
+    world.land("a/1.ndjson.gz", "x")
+    assert audit(world, "--json", "--partition", "a") == 0
+    shop, other = json.loads(capsys.readouterr().out)
+    assert [[notice["kind"] for notice in report["notices"]] for report in (shop, other)] == [[], ["nothing_there"]]
+    assert audit(world, "--json", "--partition", "b") == 2
+
+
+def test_a_source_without_any_of_its_files_is_worth_a_look(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As one whose `uri` was changed to an empty place."""
+    (tmp := world.folder / "elsewhere").mkdir()
+    world.settings["uri"] = str(tmp)
+    assert audit(world, "--json") == 0
+    report = answer(capsys)
+    assert (report["objects"], report["gone"], report["verdict"]) == (0, 2, "notes")
+    assert [notice["kind"] for notice in report["notices"]] == ["source_empty"]
+    (tmp / "new.ndjson.gz").write_bytes(b"")
+    assert audit(world, "--json") == 0
+    assert answer(capsys)["verdict"] == "good"
 
 
 def test_without_repair_nothing_is_written(world: OperatorWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,6 +149,42 @@ def test_a_path_that_is_nowhere(world: OperatorWorld, capsys: pytest.CaptureFixt
     assert files(world, capsys, "nowhere/*") == {}
 
 
+ODD = ["a[1].ndjson.gz", "b{x}.ndjson.gz", "c?.ndjson.gz", "d*.ndjson.gz", "e{x.ndjson.gz", "f\\g.ndjson.gz", "h[x.gz"]
+
+
+def test_a_text_is_the_path_that_it_names_whatever_it_means_as_a_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path)
+    for name in (*ODD, "a1.ndjson.gz", "bx.ndjson.gz", "[d]/x.ndjson.gz"):
+        world.land(name, "x")
+    world.run()
+    for name in ODD:
+        assert name in files(world, capsys, name)
+        assert name in files(world, capsys, f"{world.source.files.uri}{name}", "--limit", "1")
+    assert [*files(world, capsys, "a[1].ndjson.gz", "[d]/")] == ["[d]/x.ndjson.gz", "a1.ndjson.gz", "a[1].ndjson.gz"]
+    assert [*files(world, capsys, "e{x.ndjson.gz", "--state", "absent")] == []
+    (world.folder / "incoming" / "e{x.ndjson.gz").unlink()
+    assert files(world, capsys, "e{x.ndjson.gz")["e{x.ndjson.gz"]["state"] == "committed"
+    assert main(["files", str(world.config_file), "k{x.ndjson.gz"]) == 2
+    assert "PATTERN k{x.ndjson.gz: `{` and `}` do not pair up" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [("--state", "absent"), ("--state", "committed"), ("--since", "1h")])
+def test_a_path_that_is_nowhere_is_told_whatever_else_was_asked_for(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str], options: tuple[str, str]
+) -> None:
+    found = files(world, capsys, "nope.ndjson.gz", "nope/", *options, code=1)
+    assert [life["state"] for life in found.values()] == ["absent", "absent"]
+
+
+def test_a_path_that_there_is_is_not_nowhere_because_of_what_else_was_asked_for(
+    world: OperatorWorld, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert files(world, capsys, GOOD, "a/", "--state", "absent") == {}
+    assert files(world, capsys, GOOD, "--since", "2200-01-01") == {}
+
+
 def test_what_is_named_is_answered_whatever_the_limit(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     named = [GOOD, TORN, "c/waits.ndjson.gz"]
     assert [*files(world, capsys, "--limit", "1", *named)] == named

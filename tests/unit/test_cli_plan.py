@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from blizzard.audit.plan import BatchCounter
 from blizzard.cli import main
+from blizzard.dispatch.run_records import Phase, RunLog, RunRecord
 from blizzard.manifest.segments import Entry, Segment, UnconsumedSegment
 from blizzard.prices.backlog import (
     BATCH_FILE_SECS,
@@ -33,6 +34,7 @@ from blizzard.prices.price_list import FILE, read_prices
 from blizzard.state.batch import BatchRules, plan_batch
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.watermark import no_folder
+from blizzard.storage.local import LocalStore
 from infra.prices.__main__ import ROOT
 from tests.unit.documents import section
 from tests.unit.operator_world import OperatorWorld, files_below
@@ -78,6 +80,20 @@ def test_rows_are_expected_as_the_newest_commits_had_them(tmp_path: Path, capsys
     assert (source["rows_expected"], source["rejected_expected"], source["expected_from_commits"]) == (8, 2, 1)
     (source,) = plan(world, capsys, "--since", "2200-01-01")["sources"]
     assert (source["files"], source["rows_expected"]) == (0, 0)
+
+
+def test_with_an_open_circuit_no_run_is_started(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "x")
+    assert plan(world, capsys)["problem"] is None
+    runs = RunLog(LocalStore(str(tmp_path / "lake"), may_be_missing=True), "orders", lambda: "w")
+    runs.append(RunRecord(0, "orders", "e", 3, Phase.FAILED, "f", failures=4, reason="boom"), now_ts=1.0)
+    assert plan(world, capsys)["problem"] is None
+    runs.append(RunRecord(1, "orders", "e", 3, Phase.OPEN, "f", failures=5, reason="boom"), now_ts=1.0)
+    assert main(["plan", str(world.config_file)]) == 1
+    shown = capsys.readouterr().out
+    assert "no run       the circuit is open after 5 failures (boom)" in shown
+    assert "takes        about" in shown
 
 
 def test_what_is_announced_and_what_nothing_announces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

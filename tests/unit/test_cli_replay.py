@@ -236,6 +236,36 @@ def test_letters_are_chosen_as_they_are_shown(tmp_path: Path, capsys: pytest.Cap
     assert files_below(tmp_path / "lake") == before
 
 
+@pytest.mark.parametrize("name", ["a[1].ndjson.gz", "e{x.ndjson.gz", "f\\g.ndjson.gz"])
+def test_a_text_is_the_path_that_it_names_whatever_it_means_as_a_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land(name, "x", None)
+    world.land("b.ndjson.gz", "x", None)
+    world.run()
+    for command in ("replay", "replace"):
+        found = answer(world, capsys, command, "--path", name, "--dry-run")
+        assert [one["path"] for one in found["planned"]] == [name]
+    assert answer(world, capsys, "letters", "--path", name)["files"] == 1
+    assert answer(world, capsys, "letters", "--path", name, "--reason", "nothing")["files"] == 0
+    assert answer(world, capsys, "letters", "--path", name, "--since", "2200-01-01")["files"] == 0
+    found = answer(world, capsys, "replay", "--path", name, "--path", "b*", code=1)
+    assert {one["path"] for one in found["files"]} == {"b.ndjson.gz", name}
+
+
+@pytest.mark.parametrize("command", ["replay", "replace", "letters"])
+def test_a_text_that_is_neither_pattern_nor_path_is_wrong_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("e{x.ndjson.gz", "x", None)
+    world.run()
+    assert main([command, str(world.config_file), "--path", "e{x.ndjson.gz", "--path", "k{x"]) == 2
+    assert "--path k{x: `{` and `}` do not pair up" in capsys.readouterr().err
+    assert main([command, str(world.config_file), "--path", "k{/../x"]) == 2
+
+
 def test_a_dry_run_of_replace_names_what_it_would_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = OperatorWorld(tmp_path)
     gone = world.land("a/1.ndjson.gz", "x")

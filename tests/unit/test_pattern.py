@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from blizzard.paths.pattern import Pattern
+from blizzard.paths.pattern import Pattern, literal
 
 
 @pytest.mark.parametrize(
@@ -174,3 +174,13 @@ def test_any_text_is_compiled_as_a_pattern_or_refused(glob: str, path: str) -> N
     except ValueError:
         return
     assert pattern.matches(path) in (True, False)
+
+
+ODD_NAMES = st.text(st.sampled_from("*?[]{}\\!^,a-"), min_size=1)
+
+
+@given(st.lists(ODD_NAMES, min_size=1, max_size=3).map("/".join))
+def test_a_path_has_a_pattern_of_its_own(path: str) -> None:
+    assert Pattern(literal(path)).matches(path)
+    assert not Pattern(literal(path)).matches(f"{path}a")
+    assert not Pattern(literal(path)).matches(f"a{path}")

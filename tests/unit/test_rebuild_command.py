@@ -104,6 +104,23 @@ def test_the_status_of_a_moved_table_says_so(lake: RebuildLake, capsys: Capture)
     assert [notice["kind"] for notice in audit["notices"]] == ["table_moved"]
 
 
+def test_of_a_moved_table_nothing_is_planned_and_files_wait_for_ever(lake: RebuildLake, capsys: Capture) -> None:
+    assert lake.rebuild_table() == 0
+    lake.land("day=1/new.ndjson")
+    capsys.readouterr()
+    assert main(["plan", "--json", "pipelines.yaml"]) == 1
+    (plan,) = json.loads(capsys.readouterr().out)
+    (source,) = plan["sources"]
+    assert (plan["runs"], source["files"]) == (0, 1)
+    assert f"table {lake.uri('new')} has taken the place of this one" in source["problem"]
+    assert main(["plan", "pipelines.yaml"]) == 1
+    shown = capsys.readouterr().out
+    assert ("would stop  table" in shown, "takes" in shown, "nothing to do" in shown) == (True, False, False)
+    assert main(["files", "--json", "pipelines.yaml", "day=1/new.ndjson"]) == 0
+    (life,) = json.loads(capsys.readouterr().out)
+    assert (life["state"], life["reason"]) == ("pending", source["problem"])
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
