@@ -76,9 +76,10 @@ def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -
             "come since is pending here for ever: change `table_uri`, and audit the new table.",
         )
     if copy is not None and copy.sequence > snapshot.checkpoint.sequence:
+        of_table = snapshot.checkpoint.sequence if snapshot.checkpoint.sequence >= 0 else "no commit of the source"
         yield Notice(
             "table_behind",
-            f"the copy of the checkpoint has sequence {copy.sequence}, and the table {snapshot.checkpoint.sequence}: "
+            f"the copy of the checkpoint has sequence {copy.sequence}, and the table {of_table}: "
             "the table was restored with its log, or made anew. The next run removes the copy and the manifest, and "
             "the next sweep finds what the table lacks.",
         )

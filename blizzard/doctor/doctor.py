@@ -13,6 +13,7 @@ from blizzard.doctor.aws import checks as aws
 from blizzard.doctor.aws.stack import Stack
 from blizzard.doctor.check import Result
 from blizzard.doctor.examine import OnCheck, examine
+from blizzard.doctor.source_state import SourceState
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
@@ -70,7 +71,7 @@ class Examination:
                 yield from examine(source.id, read, topics.CHECKS, self.on_check)
         for each in published.pipelines[pipeline.name].sources:
             alone = replace(published.pipelines[pipeline.name], sources=(each,), topics=())
-            examined = state.SourceState(
+            examined = SourceState(
                 pipeline.sources[each.name], alone, store, self.clock, deployed=self.stack is not None
             )
             yield from examine(each.id, examined, (*state.CHECKS, *leftovers.SOURCE_CHECKS), self.on_check)
