@@ -14,6 +14,7 @@ from blizzard.audit.tally import Tally
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipts, sequence_of
+from blizzard.table.lost_txn import TXN_LOST
 
 SHOWN = 5
 """So many names are in a text."""
@@ -61,6 +62,8 @@ def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
 
 
 def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -> Iterator[Notice]:
+    if snapshot.txn_lost:
+        yield Notice("txn_lost", f"{TXN_LOST}.")
     if snapshot.problem is not None:
         yield Notice("state_unreadable", snapshot.problem)
     for version in snapshot.restored:

@@ -10,6 +10,8 @@ from blizzard.state.checkpoint import BaseUnreadable, Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
+from blizzard.table.active_files import active_files
+from blizzard.table.lost_txn import holds_rows
 
 TAIL_COMMITS = 100
 """Read before the table is asked for its Txn."""
@@ -19,12 +21,14 @@ RESTORE = "RESTORE"
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """`version` None: there is no table. `restored`: versions among the newest commits that restored an older one.
-    `problem`: what of the state cannot be read."""
+    `problem`: what of the state cannot be read. `txn_lost`: the table has rows of the source and no Txn, so nobody
+    knows whether the checkpoint, that of the copy, fits them."""
 
     version: int | None
     checkpoint: Checkpoint
     restored: Sequence[int] = ()
     problem: str | None = None
+    txn_lost: bool = False
 
 
 def read_snapshot(source: AuditedSource, tail_commits: int = TAIL_COMMITS) -> Snapshot:
@@ -47,7 +51,9 @@ def read_snapshot(source: AuditedSource, tail_commits: int = TAIL_COMMITS) -> Sn
         return Snapshot(version, checkpoint, restored, problem)
     copy = copy_of(source)
     if newest.sequence is None:
-        return Snapshot(version, copy if copy is not None and copy.sequence < 0 else nothing, restored)
+        txn_lost = holds_rows(source.state, active_files(source.table_uri, version, source.s3), identity.source_id)
+        known = copy if copy is not None and (txn_lost or copy.sequence < 0) else nothing
+        return Snapshot(version, known, restored, txn_lost=txn_lost)
     if copy is not None and copy.sequence == newest.sequence:
         return Snapshot(version, copy, restored)
     begun = copy if copy is not None and copy.sequence < newest.sequence else nothing

@@ -27,6 +27,7 @@ from blizzard.errors import ConfigError
 from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.lost_txn import TXN_LOST
 
 STEP = "looking for files"
 LOCAL_START_SECS = 1.0
@@ -34,22 +35,22 @@ LOCAL_START_SECS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class SourcePlan:
-    """`is_new`: nothing of the source is ingested yet, so all of it is a backfill."""
+    """`is_new`: nothing of the source is ingested yet, so all of it is a backfill. `problem`: why the next run would
+    stop."""
 
     source: str
     is_new: bool
     backlog: Backlog
     history: History
+    problem: str | None = None
 
     @property
     def work(self) -> Work:
         backlog = self.backlog
+        if self.problem is not None:
+            return Work()
         listed = backlog.listed if backlog.files > backlog.announced else 0
         return Work(backlog.files, backlog.bytes, backlog.commits, listed)
-
-    @property
-    def problem(self) -> None:
-        return None
 
     @property
     def begins(self) -> str:
@@ -65,6 +66,7 @@ class SourcePlan:
             "rows_expected": history.expected(backlog.bytes, history.rows),
             "rejected_expected": history.expected(backlog.bytes, history.rejected),
             "expected_from_commits": history.commits,
+            "problem": self.problem,
         }
 
 
@@ -181,8 +183,9 @@ def _source_plan(
         interval_bytes=source.checkpoint.interval_bytes,
         since_ts=since_ts,
     )
-    checkpoint = lives.snapshot.checkpoint
-    return SourcePlan(source.id, checkpoint.sequence < 0, backlog, history_of(audited, checkpoint))
+    checkpoint, problem = lives.snapshot.checkpoint, TXN_LOST if lives.snapshot.txn_lost else None
+    is_new = checkpoint.sequence < 0 and problem is None
+    return SourcePlan(source.id, is_new, backlog, history_of(audited, checkpoint), problem)
 
 
 def _cores() -> int:
@@ -236,3 +239,5 @@ def _source(source: SourcePlan) -> Iterator[str]:
         yield f"  leaves out  {backlog.skipped:,} files in folders before `lookback`"
     if backlog.missing:
         yield f"  misses      {backlog.missing:,} files, which nothing announces: see `blizzard audit`"
+    if source.problem is not None:
+        yield f"  would stop  {source.problem}"

@@ -60,7 +60,8 @@ class Examination:
         store = open_store(uri, settings, may_be_missing=True)
         place = storage.TablePlace(uri, store, settings, _folder(uri))
         yield from examine(uri, place, storage.TABLE_CHECKS, self.on_check)
-        yield from examine(uri, table.ExaminedTable(uri, store, pipelines, self.clock), table.CHECKS, self.on_check)
+        examined = table.ExaminedTable(uri, store, pipelines, self.clock, settings)
+        yield from examine(uri, examined, table.CHECKS, self.on_check)
         uploads = leftovers.UploadsOfTable(uri, settings, self.clock)
         yield from examine(uri, uploads, leftovers.TABLE_CHECKS, self.on_check)
 
