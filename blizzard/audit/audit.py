@@ -55,7 +55,7 @@ NAMED: Mapping[str, Sequence[str]] = {
 }
 """The lists of names in the answer, with their fields."""
 BAD = ("missing", "doubled", "changed", "other_content", "rows_added", "letters_lost", "data_files_lost")
-BAD_NOTICES = ("rows_gone", "rows_of_unknown_sources")
+BAD_NOTICES = ("rows_gone", "rows_of_unknown_sources", "txn_lost")
 """Kinds of notices that make the verdict bad without a list of names."""
 
 
@@ -114,6 +114,8 @@ class Audit:
         pieces = self._compare(listed, announced, before.sequence)
         look_again(self.tally, self.source, sequence_before=before.sequence)
         judge_doubled(self.source, self.tally)
+        if self.snapshot.txn_lost:
+            self.tally.forget("rows_added")  # rows are there of commits that nobody knows
         self._deletions = self._explain()
         self._notices += notices.manifest_notices(announced, self.tally)
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces)

@@ -16,6 +16,7 @@ from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.errors import BucketMissing
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipts, sequence_of
+from blizzard.table.lost_txn import TXN_LOST
 
 SHOWN = 5
 """So many names are in a text."""
@@ -64,6 +65,8 @@ def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
 
 
 def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -> Iterator[Notice]:
+    if snapshot.txn_lost:
+        yield Notice("txn_lost", f"{TXN_LOST}.")
     if snapshot.problem is not None:
         yield Notice("state_unreadable", snapshot.problem)
     for version in snapshot.restored:
@@ -79,9 +82,10 @@ def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -
             "come since is pending here for ever: change `table_uri`, and audit the new table.",
         )
     if copy is not None and copy.sequence > snapshot.checkpoint.sequence:
+        of_table = snapshot.checkpoint.sequence if snapshot.checkpoint.sequence >= 0 else "no commit of the source"
         yield Notice(
             "table_behind",
-            f"the copy of the checkpoint has sequence {copy.sequence}, and the table {snapshot.checkpoint.sequence}: "
+            f"the copy of the checkpoint has sequence {copy.sequence}, and the table {of_table}: "
             "the table was restored with its log, or made anew. The next run removes the copy and the manifest, and "
             "the next sweep finds what the table lacks.",
         )

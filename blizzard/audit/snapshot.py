@@ -1,29 +1,34 @@
 """The state of a source as one version of the table has it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 
 from blizzard.audit.source import AuditedSource
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.state.checkpoint import BaseUnreadable, Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
-from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail
+from blizzard.state.delta_log import Commit, DeltaLogTail
+from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
+from blizzard.table.active_files import active_files
+from blizzard.table.lost_txn import holds_rows
 
 TAIL_COMMITS = 100
-"""Read before the whole log is."""
+"""Read before the table is asked for its Txn."""
 RESTORE = "RESTORE"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """`version` None: there is no table. `restored`: versions among the newest commits that restored an older one.
-    `problem`: what of the state cannot be read."""
+    `problem`: what of the state cannot be read. `txn_lost`: the table has rows of the source and no Txn, so nobody
+    knows whether the checkpoint, that of the copy, fits them."""
 
     version: int | None
     checkpoint: Checkpoint
     restored: Sequence[int] = ()
     problem: str | None = None
+    txn_lost: bool = False
 
 
 def read_snapshot(source: AuditedSource, tail_commits: int = TAIL_COMMITS) -> Snapshot:
@@ -32,25 +37,36 @@ def read_snapshot(source: AuditedSource, tail_commits: int = TAIL_COMMITS) -> Sn
     log, identity = DeltaLogTail(source.state), source.identity
     nothing = Checkpoint(pipeline=identity.pipeline, source=identity.source)
     try:
-        tail = [*log.commits(tail_commits)]
+        commits = log.commits(max(tail_commits, TAIL_COMMITS))
+        tail = [*islice(commits, tail_commits)]
         version = tail[0].version if tail else log.newest_version()
     except BucketMissing:
-        tail, version = [], None
+        return Snapshot(None, nothing)
     if version is None:
         return Snapshot(None, nothing)
     restored = [commit.version for commit in tail if commit.operation == RESTORE]
-    older = (commit for commit in log.commits(WHOLE_LOG) if commit.version < tail[-1].version) if tail else ()
-    own = next((commit for commit in chain(tail, older) if identity.app_id in commit.txns), None)
-    checkpoint, problem = _checkpoint(source, own)
-    return Snapshot(version, checkpoint or nothing, restored, problem)
+    newest = newest_commit_of(source.state, identity.app_id, chain(tail, commits), lambda: _sequence(copy_of(source)))
+    if newest.commit is not None:
+        checkpoint, problem = _checkpoint(source, newest.commit)
+        return Snapshot(version, checkpoint, restored, problem)
+    copy = copy_of(source)
+    if newest.sequence is None:
+        txn_lost = holds_rows(source.state, active_files(source.table_uri, version, source.s3), identity.source_id)
+        known = copy if copy is not None and (txn_lost or copy.sequence < 0) else nothing
+        return Snapshot(version, known, restored, txn_lost=txn_lost)
+    if copy is not None and copy.sequence == newest.sequence:
+        return Snapshot(version, copy, restored)
+    begun = copy if copy is not None and copy.sequence < newest.sequence else nothing
+    return Snapshot(version, replace(begun, sequence=newest.sequence), restored, no_checkpoint(newest.sequence))
 
 
-def _checkpoint(source: AuditedSource, commit: Commit | None) -> tuple[Checkpoint | None, str | None]:
-    codec = CheckpointCodec(source.state, source.identity)
-    if commit is None:
-        return copy_of(source), None
+def _sequence(copy: Checkpoint | None) -> int | None:
+    return None if copy is None else copy.sequence
+
+
+def _checkpoint(source: AuditedSource, commit: Commit) -> tuple[Checkpoint, str | None]:
     try:
-        return codec.decode(commit.user_metadata or ""), None
+        return CheckpointCodec(source.state, source.identity).decode(commit.user_metadata or ""), None
     except BaseUnreadable as error:
         return error.rest, f"{error}; the next run repairs it"
     except UnreadableState as error:

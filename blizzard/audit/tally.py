@@ -42,6 +42,11 @@ class Tally:
         if kind in _ALL_NAMED or len(names) < MAX_NAMES:
             names.append(value)
 
+    def forget(self, kind: str) -> None:
+        """Files that something else explains."""
+        self.found.pop(kind, None)
+        self.counts.pop(kind, None)
+
     def to_json(self) -> str:
         return json.dumps(
             {

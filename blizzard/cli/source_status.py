@@ -16,6 +16,7 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
 from blizzard.state.receipts import Receipts
 from blizzard.state.settled_letters import SettledLetters, settled_folders
 from blizzard.state.unknown_fields import NO_FIELDS
@@ -40,7 +41,7 @@ class RunStatus:
 
 @dataclass(frozen=True, slots=True)
 class SourceStatus:
-    """None: there is nothing yet. `sequence` is also None if the last SCAN_COMMITS commits do not show it."""
+    """None: there is nothing yet, or the state cannot be read, as `problem` says."""
 
     source: str
     table_uri: str
@@ -93,8 +94,8 @@ def source_status(
 ) -> SourceStatus:
     """Reads only. `store`: the table's. `rules`: the source's; None: the defaults, without dated folders."""
     identity = SourceIdentity(pipeline, source, state_prefix)
-    version, commit = newest_commit(store, identity.app_id)
-    checkpoint, problem = _state(store, commit, identity)
+    version = _version(store)
+    commit, checkpoint, problem = _state(store, identity, has_table=version is not None)
     backlog, segments_problem = _backlog(store, identity, checkpoint, rules or BatchRules(no_folder))
     committed = committed_ts(commit, checkpoint)
     run, run_problem = run_status(store, pipeline)
@@ -133,16 +134,47 @@ def newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit |
         return None, None
 
 
-def _state(store: ObjectStore, commit: Commit | None, identity: SourceIdentity) -> tuple[Checkpoint | None, str | None]:
-    """The checkpoint of the newest commit, or else its copy; and the problem, if there is one."""
+def _version(store: ObjectStore) -> int | None:
+    try:
+        return DeltaLogTail(store).newest_version()
+    except BucketMissing:
+        return None
+
+
+def _state(
+    store: ObjectStore, identity: SourceIdentity, *, has_table: bool
+) -> tuple[Commit | None, Checkpoint | None, str | None]:
+    """The newest commit, if it had to be found; its checkpoint, or else its copy; and the problem, if there is one."""
     codec = CheckpointCodec(store, identity)
     copy, copy_problem = _copy(codec)
-    if commit is None:
-        return copy, copy_problem
+    if not has_table:
+        return None, copy, copy_problem
+    copy_sequence = None if copy is None else copy.sequence
+    tail = DeltaLogTail(store).commits(SCAN_COMMITS)
     try:
-        return codec.decode(commit.user_metadata or ""), None
+        newest = newest_commit_of(store, identity.app_id, tail, lambda: copy_sequence)
     except UnreadableState as error:
-        return copy, f"{error}; the next run repairs it from the table"
+        return None, copy, str(error)
+    if newest.commit is not None:
+        try:
+            return newest.commit, codec.decode(newest.commit.user_metadata or ""), None
+        except UnreadableState as error:
+            return newest.commit, copy, f"{error}; the next run repairs it from the table"
+    if newest.sequence is None:
+        return None, *_uncommitted(copy, copy_problem)
+    if copy_sequence == newest.sequence:
+        return None, copy, copy_problem
+    return None, None, no_checkpoint(newest.sequence)
+
+
+def _uncommitted(copy: Checkpoint | None, problem: str | None) -> tuple[Checkpoint | None, str | None]:
+    """The state of a source that has no Txn in the table."""
+    if copy is None or copy.sequence < 0:
+        return copy, problem
+    return None, (
+        f"the copy of the checkpoint has sequence {copy.sequence:,}, and the table has no commit of this source: it "
+        "was made anew, or lost its Txn; `blizzard doctor` says which"
+    )
 
 
 def _copy(codec: CheckpointCodec) -> tuple[Checkpoint | None, str | None]:

@@ -13,6 +13,7 @@ from blizzard.doctor.aws import checks as aws
 from blizzard.doctor.aws.stack import Stack
 from blizzard.doctor.check import Result
 from blizzard.doctor.examine import OnCheck, examine
+from blizzard.doctor.source_state import SourceState
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
@@ -59,7 +60,8 @@ class Examination:
         store = open_store(uri, settings, may_be_missing=True)
         place = storage.TablePlace(uri, store, settings, _folder(uri))
         yield from examine(uri, place, storage.TABLE_CHECKS, self.on_check)
-        yield from examine(uri, table.ExaminedTable(uri, store, pipelines, self.clock), table.CHECKS, self.on_check)
+        examined = table.ExaminedTable(uri, store, pipelines, self.clock, settings)
+        yield from examine(uri, examined, table.CHECKS, self.on_check)
         uploads = leftovers.UploadsOfTable(uri, settings, self.clock)
         yield from examine(uri, uploads, leftovers.TABLE_CHECKS, self.on_check)
 
@@ -70,7 +72,7 @@ class Examination:
                 yield from examine(source.id, read, topics.CHECKS, self.on_check)
         for each in published.pipelines[pipeline.name].sources:
             alone = replace(published.pipelines[pipeline.name], sources=(each,), topics=())
-            examined = state.SourceState(
+            examined = SourceState(
                 pipeline.sources[each.name], alone, store, self.clock, deployed=self.stack is not None
             )
             yield from examine(each.id, examined, (*state.CHECKS, *leftovers.SOURCE_CHECKS), self.on_check)

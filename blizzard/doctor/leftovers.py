@@ -6,7 +6,8 @@ from itertools import islice
 from typing import Any
 
 from blizzard.doctor.check import Check, Finding, ok, skipped, warning
-from blizzard.doctor.state import DAY_SECS, SourceState, age
+from blizzard.doctor.source_state import SourceState
+from blizzard.doctor.state import DAY_SECS, age
 from blizzard.doctor.storage import place_of
 from blizzard.errors import BucketMissing
 from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain

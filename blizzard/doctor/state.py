@@ -1,33 +1,22 @@
 """Checks of what Blizzard knows of a source: its checkpoint, manifest, receipts, ledger, sweeps and dead letters."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Sequence
 from itertools import islice
 from typing import Protocol
 
-from blizzard.config.model import Source
-from blizzard.config.published import PublishedPipeline
-from blizzard.dispatch.backlog import SourceBacklog, read_backlog
-from blizzard.dispatch.topic_backlog import RunTimes
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
+from blizzard.doctor.source_state import SourceState
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain
 from blizzard.ledger.run import RunLoading
 from blizzard.manifest.pending_manifest import Manifest
-from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.delta_log import LOG_FOLDER, Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.receipts import Receipts
 from blizzard.state.run_ref import RunRef, SequenceRange
 from blizzard.state.settled_letters import SettledLetters, settled_folders
 from blizzard.storage.base import ObjectStore
-from blizzard.sweep.reports import SweepReports, read_reports
 
-SCAN_COMMITS = 100
 CHECKED_RECEIPTS = 100
 COUNTED_LETTERS = 10_000
 HOUR_SECS, DAY_SECS = 3_600.0, 86_400.0
@@ -39,94 +28,6 @@ MISSED_SWEEPS = 10
 """So many times its interval without a sweep, and nobody sweeps any more."""
 UNSCHEDULED_SECS = 26 * HOUR_SECS
 """`blizzard run --once` may be started once a day."""
-
-
-class SourceState:
-    """`pipeline`: of the source alone, in its published form. `deployed`: whether a stack sweeps the source."""
-
-    def __init__(
-        self,
-        source: Source,
-        pipeline: PublishedPipeline,
-        store: ObjectStore,
-        clock: Callable[[], float],
-        *,
-        deployed: bool = False,
-    ) -> None:
-        self.source = source
-        self.pipeline = pipeline
-        self.store = store
-        self.deployed = deployed
-        self.now_ts = clock()
-        self.identity = SourceIdentity(source.pipeline, source.name, source.state_prefix)
-        self.receipts = Receipts(store, source.state_prefix)
-
-    @cached_property
-    def commit(self) -> Commit | None:
-        """The newest one of the source, if it is among the newest of the table."""
-        commits = DeltaLogTail(self.store).commits(SCAN_COMMITS)
-        try:
-            return next((commit for commit in commits if self.identity.app_id in commit.txns), None)
-        except BucketMissing:
-            return None
-
-    @cached_property
-    def has_log(self) -> bool:
-        """Whether there is a table."""
-        try:
-            return next(iter(self.store.list(LOG_FOLDER)), None) is not None
-        except BucketMissing:
-            return False
-
-    @cached_property
-    def copy(self) -> Checkpoint | None:
-        """Raises UnreadableState."""
-        try:
-            return CheckpointCodec(self.store, self.identity).read_copy()
-        except (NotFound, BucketMissing):
-            return None
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint | None:
-        """Raises UnreadableState."""
-        if self.commit is None:
-            return self.copy
-        return CheckpointCodec(self.store, self.identity).decode(self.commit.user_metadata or "")
-
-    @property
-    def committed(self) -> Checkpoint:
-        """Only for checks that need `state.checkpoint`."""
-        if self.checkpoint is None:
-            raise ValueError(f"{self.identity.source_id} has no checkpoint")
-        return self.checkpoint
-
-    @cached_property
-    def backlog(self) -> SourceBacklog:
-        (found,) = read_backlog(self.store, self.pipeline, {}, RunTimes(self.now_ts)).sources.values()
-        return found
-
-    @cached_property
-    def reports(self) -> SweepReports:
-        try:
-            return read_reports(self.store, self.identity)
-        except BucketMissing:
-            return SweepReports()
-
-    @property
-    def known(self) -> Checkpoint:
-        """The checkpoint, or its copy if it cannot be read; else that of a source without a commit."""
-        with suppress(UnreadableState):
-            if self.checkpoint is not None:
-                return self.checkpoint
-        with suppress(UnreadableState):
-            if self.copy is not None:
-                return self.copy
-        return Checkpoint(self.identity.pipeline, self.identity.source)
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether anything was announced or committed."""
-        return self.commit is not None or self.known.sequence >= 0 or self.backlog.position.head is not None
 
 
 def age(secs: float) -> str:
@@ -157,6 +58,8 @@ def _checkpoint(state: SourceState) -> Finding:
             expected="a configuration with the new table",
             advice="change `table_uri`, publish and deploy; see docs/cli.md#blizzard-rebuild",
         )
+    if state.newest.sequence is None and state.has_log:
+        return ok(f"the table has no commit of this source; that of the copy has sequence {found.sequence:,}")
     return ok(f"sequence {found.sequence:,}")
 
 
@@ -173,8 +76,12 @@ def _copy(state: SourceState) -> Finding:
         return warning(
             f"the copy is of sequence {copy.sequence:,}, the commit of {sequence:,}", expected=expected, advice=advice
         )
-    if copy.sequence > sequence or not state.has_log:
-        newest = f"the table's newest commit of {sequence:,}" if state.has_log else "there is no table"
+    of_nothing = state.newest.sequence is None and copy.sequence >= 0
+    if copy.sequence > sequence or of_nothing or not state.has_log:
+        newest = (
+            "the table has no commit of this source" if of_nothing else f"the table's newest commit of {sequence:,}"
+        )
+        newest = newest if state.has_log else "there is no table"
         return problem(
             f"the copy is of sequence {copy.sequence:,}, but {newest}",
             expected=expected,

@@ -16,6 +16,9 @@ from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PRE
 from blizzard.state.delta_protocol import ABSOLUTE, READABLE_RETENTION, TXN_RETENTION, reasons_for_spark
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.heads import heads
+from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.active_files import active_files
+from blizzard.table.lost_txn import holds_rows
 
 MAX_READER_VERSION, MAX_WRITER_VERSION = 3, 7
 """Of the Delta protocol that is known."""
@@ -39,11 +42,19 @@ _OWN_APP_ID = re.compile(rf"{LEGACY_APP_ID_PREFIX}[^:]+:[^:]+")
 class ExaminedTable:
     """`pipelines`: those that write to it. `clock` gives Unix seconds."""
 
-    def __init__(self, uri: str, store: ObjectStore, pipelines: Sequence[Pipeline], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        uri: str,
+        store: ObjectStore,
+        pipelines: Sequence[Pipeline],
+        clock: Callable[[], float],
+        settings: S3Settings,
+    ) -> None:
         self.uri = uri
         self.store = store
         self.pipelines = pipelines
         self.clock = clock
+        self.settings = settings
 
     @cached_property
     def found(self) -> TableLog | None:
@@ -60,9 +71,10 @@ class ExaminedTable:
         return self.found
 
     @property
-    def app_ids(self) -> frozenset[str]:
+    def app_ids(self) -> Mapping[str, str]:
+        """Each with its source."""
         sources = (source for pipeline in self.pipelines for source in pipeline.sources.values())
-        return frozenset(f"{LEGACY_APP_ID_PREFIX}{source.id}" for source in sources)
+        return {f"{LEGACY_APP_ID_PREFIX}{source.id}": source.id for source in sources}
 
 
 def _log(table: ExaminedTable) -> Finding:
@@ -115,6 +127,25 @@ def _source_column(table: ExaminedTable) -> Finding:
         expected="a table that Blizzard made, or has taken over",
         advice="look whether `table_uri` is right. The next run adds the column, or takes the table over: "
         "docs/how-it-works.md#tables-of-the-first-blizzard",
+    )
+
+
+def _txns(table: ExaminedTable) -> Finding:
+    known = table.log.txns.union(*(commit.app_ids for commit in table.log.newest))
+    without = [source_id for app_id, source_id in table.app_ids.items() if app_id not in known]
+    if not without:
+        return ok("every source has its Txn")
+    active = active_files(table.uri, table.log.version, table.settings)
+    if active.problem is not None:
+        return skipped(f"{', '.join(without)} have no Txn, and nobody knows whether they have rows: {active.problem}")
+    lost = [source_id for source_id in without if holds_rows(table.store, active, source_id)]
+    if not lost:
+        return ok(f"every source that has rows has its Txn; {len(without):,} have neither")
+    return problem(
+        f"the table has rows of {', '.join(lost)}, and no Txn that says which of their files are ingested, as after it "
+        "was copied or rebuilt without its log: runs refuse it",
+        expected="a Txn of each source that has rows",
+        advice="`blizzard rebuild` makes Txn and state anew from the rows; see docs/runbook.md#a-table-without-its-txn",
     )
 
 
@@ -223,7 +254,7 @@ def _is_ours(commit: LoggedCommit) -> bool:
 
 def _other_sources(table: ExaminedTable) -> Finding:
     seen = {app_id for commit in table.log.newest for app_id in commit.app_ids}
-    others = sorted(each for each in seen - table.app_ids if _OWN_APP_ID.fullmatch(each))
+    others = sorted(each for each in seen - table.app_ids.keys() if _OWN_APP_ID.fullmatch(each))
     if not others:
         return ok("only sources of this configuration")
     names = ", ".join(each.removeprefix(LEGACY_APP_ID_PREFIX)[:100] for each in others[:5])
@@ -255,6 +286,7 @@ CHECKS: Sequence[Check[ExaminedTable]] = (
             ("protocol", _protocol),
             ("partitioning", _partitioning),
             ("source-column", _source_column),
+            ("txns", _txns),
             ("txn-retention", _txn_retention),
             ("log-retention", _log_retention),
             ("log-checkpoint", _log_checkpoint),

@@ -20,7 +20,7 @@ NAMED_FILES = 1_000
 """So many data files, or somewhat more, are named of each part of a Delta checkpoint."""
 PARALLEL_READS = 16
 SIDECARS = f"{LOG_FOLDER}_sidecars/"
-_KINDS = ("protocol", "metaData", "sidecar")
+_KINDS = ("protocol", "metaData", "sidecar", "txn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class LoggedCommit:
 class TableLog:
     """`entries`: how many commits the log still has as files. `checkpoint`: the version of its newest Delta checkpoint,
     -1 if there is none. `newest`: the newest commits, the newest first. `paths`: of some data files, as in URLs, spread
-    over all of them."""
+    over all of them. `txns`: the app ids that have one."""
 
     version: int = -1
     entries: int = 0
@@ -51,6 +51,7 @@ class TableLog:
     bytes: int = 0
     newest: Sequence[LoggedCommit] = ()
     paths: dict[str, None] = field(default_factory=dict)
+    txns: set[str] = field(default_factory=set)
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -93,6 +94,8 @@ class TableLog:
             self.protocol = json_fields.mapping(action["protocol"])
         elif "metaData" in action:
             self.metadata = json_fields.mapping(action["metaData"])
+        elif "txn" in action:
+            self.txns.add(json_fields.text(action["txn"]["appId"]))
 
 
 def read_table_log(store: ObjectStore) -> TableLog | None:
@@ -189,4 +192,4 @@ def _add_checkpointed(log: TableLog, store: ObjectStore, action: Mapping[str, An
     if "sidecar" in action:
         _add_checkpoint(log, store, SIDECARS + json_fields.text(action["sidecar"]["path"]))
     else:
-        log.add({name: value for name, value in action.items() if name in ("add", "protocol", "metaData")})
+        log.add({name: value for name, value in action.items() if name in ("add", "protocol", "metaData", "txn")})

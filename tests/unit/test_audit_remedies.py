@@ -19,7 +19,7 @@ from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry, Sweep
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
-from tests.unit.rebuild_lake import RebuildLake
+from tests.unit.rebuild_lake import RebuildLake, become_table_of
 from tests.unit.test_runbook_commands import Terminal, own_text
 
 Plant = Callable[[RebuildLake], None]
@@ -52,7 +52,7 @@ ELSEWHERE: Mapping[str, str] = {
     "rows_uncounted": "a sample answers it and changes nothing; found in tests/unit/test_audit_uncounted.py",
 }
 """Rows of the table that are not tried here, and why."""
-LEFT: Mapping[str, set[str]] = {"ledger_incomplete": {"rows_uncounted"}}
+LEFT: Mapping[str, set[str]] = {"ledger_incomplete": {"rows_uncounted"}, "txn_lost": {"rows_uncounted"}}
 """What the runbook says is found afterwards."""
 REPAIR = ["audit", "pipelines.yaml", "--repair"]
 
@@ -161,6 +161,11 @@ def the_copy_is_of_a_later_commit(lake: RebuildLake) -> None:
     copy = lake.folder / "lake" / f"{STATE}_checkpoint.json"
     state = json.loads(copy.read_text())
     copy.write_text(json.dumps(state | {"sequence": state["sequence"] + 5}))
+
+
+@planted("txn_lost")
+def the_table_is_copied_without_its_log(lake: RebuildLake) -> None:
+    become_table_of(lake.folder / "lake", table(lake).to_pyarrow_table())
 
 
 @planted("state_unreadable")

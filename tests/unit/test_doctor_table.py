@@ -21,6 +21,7 @@ from blizzard.errors import UnreadableState
 from blizzard.state.delta_log import LOG_FOLDER, commit_key
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
+from blizzard.storage.s3_connection import S3Settings
 from tests.unit.doctor_world import DoctorWorld, Fault, assert_found_alone, ingested, write, wrong
 
 ADD = {"path": "x.parquet", "partitionValues": {}, "size": 10, "modificationTime": 0, "dataChange": True}
@@ -152,7 +153,7 @@ def test_a_very_long_log_is_found(tmp_path: Path) -> None:
     store.put(f"{LOG_FOLDER}{newest:020d}.checkpoint.80a0-81.json", "\n".join(kept).encode())
     for version in range(newest + 1):
         store.put(commit_key(version), b'{"commitInfo": {}}')
-    table = ExaminedTable("s3://lake/t", store, [pipeline()], time.time)
+    table = ExaminedTable("s3://lake/t", store, [pipeline()], time.time, S3Settings())
     found = {each.id: each.finding for each in examine("t", table, CHECKS, lambda check, name: None)}
     assert found["table.log-length"].verdict is Verdict.WARNING
     assert f"{newest + 1:,} commits are kept" in found["table.log-length"].found
