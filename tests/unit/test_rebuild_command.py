@@ -110,6 +110,8 @@ def test_the_status_of_a_moved_table_says_so(lake: RebuildLake, capsys: Capture)
         (["--swap"], "--swap: expected --to TABLE with it"),
         (["--without-gone"], "--without-gone: expected --to TABLE with it"),
         (["--to", "new", "--without-gone"], "--without-gone: expected --swap with it"),
+        (["--without-others"], "--without-others: expected --to TABLE with it"),
+        (["--to", "new", "--with-deleted"], "--with-deleted: expected --swap with it"),
         (["--to", "new", "--source", "shop"], "--source: a new table gets all sources"),
         (["--to", "new", "--pipeline", "nobody"], "--pipeline nobody: expected one of orders"),
         (["--to", "incoming/new"], "incoming"),
