@@ -23,28 +23,27 @@ from blizzard.errors import ConfigError
 
 EXIT_BAD = 1
 
+To = Annotated[str | None, typer.Option(help="Fill this new table from the sources, instead.", metavar="TABLE")]
+Swap = Annotated[bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")]
+WithoutGone = Annotated[
+    bool, typer.Option("--without-gone", help="With --swap: even without rows that the sources do not give any more.")
+]
+WithoutOthers = Annotated[
+    bool, typer.Option("--without-others", help="With --swap: even without rows that none of the sources has brought.")
+]
+WithDeleted = Annotated[
+    bool, typer.Option("--with-deleted", help="With --swap: even if rows come back that somebody has deleted.")
+]
+
 
 def command(
     file: File,
     *,
-    to: Annotated[
-        str | None, typer.Option(help="Fill this new table from the sources, instead.", metavar="TABLE")
-    ] = None,
-    swap: Annotated[
-        bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")
-    ] = False,
-    without_gone: Annotated[
-        bool,
-        typer.Option("--without-gone", help="With --swap: even without rows that the sources do not give any more."),
-    ] = False,
-    without_others: Annotated[
-        bool,
-        typer.Option("--without-others", help="With --swap: even without rows that none of the sources has brought."),
-    ] = False,
-    with_deleted: Annotated[
-        bool,
-        typer.Option("--with-deleted", help="With --swap: even if rows come back that somebody has deleted."),
-    ] = False,
+    to: To = None,
+    swap: Swap = False,
+    without_gone: WithoutGone = False,
+    without_others: WithoutOthers = False,
+    with_deleted: WithDeleted = False,
     pipeline: Pipelines = None,
     source: Sources = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")] = False,
@@ -71,12 +70,8 @@ def command(
         if told.swapped and not _change_config(Path(file), old.name, table_uri, told):
             told.code = EXIT_BAD
         document = {"file": file, "pipeline": old.name, "table_uri": old.table_uri, "to": table_uri}
-        document |= {
-            "sources": told.tables(),
-            "others": told.others,
-            "swapped": told.swapped,
-            "config_changed": told.config_changed,
-        }
+        document |= {"sources": told.tables(), "others": told.others}
+        document |= {"swapped": told.swapped, "config_changed": told.config_changed}
     raise typer.Exit(_answer(told, document, as_json=as_json))
 
 
