@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,20 +23,27 @@ from blizzard.errors import ConfigError
 
 EXIT_BAD = 1
 
+To = Annotated[str | None, typer.Option(help="Fill this new table from the sources, instead.", metavar="TABLE")]
+Swap = Annotated[bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")]
+WithoutGone = Annotated[
+    bool, typer.Option("--without-gone", help="With --swap: even without rows that the sources do not give any more.")
+]
+WithoutOthers = Annotated[
+    bool, typer.Option("--without-others", help="With --swap: even without rows that none of the sources has brought.")
+]
+WithDeleted = Annotated[
+    bool, typer.Option("--with-deleted", help="With --swap: even if rows come back that somebody has deleted.")
+]
+
 
 def command(
     file: File,
     *,
-    to: Annotated[
-        str | None, typer.Option(help="Fill this new table from the sources, instead.", metavar="TABLE")
-    ] = None,
-    swap: Annotated[
-        bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")
-    ] = False,
-    without_gone: Annotated[
-        bool,
-        typer.Option("--without-gone", help="With --swap: even without rows that the sources do not give any more."),
-    ] = False,
+    to: To = None,
+    swap: Swap = False,
+    without_gone: WithoutGone = False,
+    without_others: WithoutOthers = False,
+    with_deleted: WithDeleted = False,
     pipeline: Pipelines = None,
     source: Sources = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")] = False,
@@ -47,37 +55,41 @@ def command(
     """
     environ = variables()
     config = load_config(file, environ)
+    accepted = {"without_gone": without_gone, "without_others": without_others, "with_deleted": with_deleted}
     if to is None:
-        _refuse_without_to(swap=swap, without_gone=without_gone)
+        _refuse_without_to({"swap": swap, **accepted})
         ids = [each.id for _, each in selected(config, pipeline, source)]
         told = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json).run()
         document: dict[str, Any] = {"file": file, "sources": told.states()}
     else:
         old = _only_pipeline(config, pipeline, source)
-        table_uri = _target(config, old, to, swap=swap, without_gone=without_gone)
+        table_uri = _target(config, old, to, swap=swap, accepted=accepted)
         ids = [each.id for each in old.sources.values()]
         rebuild = Rebuild(file, ids, Question(yes, plan_lines), as_json=as_json)
-        told = _whole_table(rebuild, old, table_uri, swap=swap, without_gone=without_gone)
+        told = _whole_table(rebuild, old, table_uri, swap=swap, accepted=accepted)
         if told.swapped and not _change_config(Path(file), old.name, table_uri, told):
             told.code = EXIT_BAD
         document = {"file": file, "pipeline": old.name, "table_uri": old.table_uri, "to": table_uri}
-        document |= {"sources": told.tables(), "swapped": told.swapped, "config_changed": told.config_changed}
+        document |= {"sources": told.tables(), "others": told.others}
+        document |= {"swapped": told.swapped, "config_changed": told.config_changed}
     raise typer.Exit(_answer(told, document, as_json=as_json))
 
 
-def _whole_table(rebuild: Rebuild, old: Pipeline, table_uri: str, *, swap: bool, without_gone: bool) -> Told:
+def _whole_table(rebuild: Rebuild, old: Pipeline, table_uri: str, *, swap: bool, accepted: Mapping[str, bool]) -> Told:
     if table_uri != old.table_uri:
-        return rebuild.run(to=table_uri, swap=swap, without_gone=without_gone)
+        return rebuild.run(to=table_uri, swap=swap, accepted=accepted)
     told = Told(EXIT_OK)
     told.notes.append(f"pipeline {old.name} writes to {table_uri} already: there is nothing to do")
     return told
 
 
-def _refuse_without_to(*, swap: bool, without_gone: bool) -> None:
-    names = {"--swap": swap, "--without-gone": without_gone}
-    problems = [f"{name}: expected --to TABLE with it" for name, given in names.items() if given]
-    if problems:
+def _refuse_without_to(given: Mapping[str, bool]) -> None:
+    if problems := [f"{_option(name)}: expected --to TABLE with it" for name, is_given in given.items() if is_given]:
         raise ConfigError(problems)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _only_pipeline(config: Config, pipelines: list[str] | None, sources: list[str] | None) -> Pipeline:
@@ -89,9 +101,9 @@ def _only_pipeline(config: Config, pipelines: list[str] | None, sources: list[st
     return next(iter(names.values()))
 
 
-def _target(config: Config, old: Pipeline, to: str, *, swap: bool, without_gone: bool) -> str:
-    if without_gone and not swap:
-        raise ConfigError(["--without-gone: expected --swap with it"])
+def _target(config: Config, old: Pipeline, to: str, *, swap: bool, accepted: Mapping[str, bool]) -> str:
+    if not swap and any(accepted.values()):
+        raise ConfigError([f"{_option(name)}: expected --swap with it" for name in accepted if accepted[name]])
     try:
         table_uri = uris.table_uri(to, str(Path.cwd()))
     except ValueError as error:

@@ -5,8 +5,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import IO, Any
 
 import typer
@@ -18,6 +19,7 @@ from blizzard.setup.places import find_jars
 
 EXIT_OK, EXIT_CONFIG, EXIT_INTERRUPTED = 0, 2, 130
 YES = "yes\n"
+NOTHING: Mapping[str, bool] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -32,6 +34,8 @@ class Told:
     rebuilt: dict[str, dict[str, Any]] = field(default_factory=dict)
     compared: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By source: how the new table compares with the old one."""
+    others: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of others that the new table lacks: the `source` that they name, `rows` and `new_rows`."""
     moved: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     declined: bool = False
@@ -51,6 +55,7 @@ class Told:
             self.moved.append(message["moved"])
         if "taken_back" in message:
             self.notes.append(f"{message['taken_back']}: the new table counts again, after another one had its place")
+        self.others = message.get("others", self.others)
         self.swapped = self.swapped or "swapped" in message
         self.error = message.get("failed", self.error)
 
@@ -103,7 +108,8 @@ class Rebuild:
     question: Question
     as_json: bool
 
-    def run(self, *, to: str | None = None, swap: bool = False, without_gone: bool = False) -> Told:
+    def run(self, *, to: str | None = None, swap: bool = False, accepted: Mapping[str, bool] = NOTHING) -> Told:
+        """`accepted`: the options of a swap that go on all the same, by name."""
         request = {
             "config": self.file,
             "sources": [*self.sources],
@@ -111,7 +117,7 @@ class Rebuild:
             "jars": str(find_jars(variables())),
             "to": to,
             "swap": swap,
-            "without_gone": without_gone,
+            **accepted,
         }
         command_line = [sys.executable, "-m", "spark_job.rebuild", json.dumps(request)]
         told = Told()

@@ -14,8 +14,7 @@ BLOCKING = {
     "their rows",
     "refused": "are dead-lettered in the new table, and ingested in the old one: --without-gone goes on without their "
     "rows",
-    "fewer_rows": "have fewer rows in the new table, such as without repaired records: --without-gone goes on without "
-    "these",
+    "fewer_rows": "have rows that the new table lacks, such as repaired records: --without-gone goes on without these",
 }
 NOTED = {
     "overwritten": "have another content in the new table: they were overwritten",
@@ -80,6 +79,40 @@ def _tables(told: Told) -> Iterator[str]:
                 names = found["names"][kind][:SHOWN]
                 more = f" and {found[kind] - len(names):,} more" if found[kind] > len(names) else ""
                 yield f"  {found[kind]:,} files {text}: {', '.join(names)}{more}"
+        if found["deleted"]:
+            yield from _deleted(found)
+        if found["problem"]:
+            yield (
+                "  rows were not counted, so nobody knows whether the new table lacks rows of others or has rows that "
+                f"were deleted: {found['problem']}. --without-others and --with-deleted together go on all the same"
+            )
+    if told.others:
+        yield from _others(told.others)
+
+
+def _deleted(found: dict[str, Any]) -> Iterator[str]:
+    names = found["names"]["deleted"][:SHOWN]
+    more = f" and {found['deleted'] - len(names):,} more" if found["deleted"] > len(names) else ""
+    lost = (
+        f", or data files of the table are lost ({found['lost_data_files']:,} of them: `blizzard audit` names them)"
+        if found["lost_data_files"]
+        else ""
+    )
+    yield (
+        f"  {found['deleted_rows']:,} rows of {found['deleted']:,} files are no longer in the old table, so somebody "
+        f"has deleted them{lost}, and they come back with the new one: delete them there, too, and start the command "
+        f"again, or say --with-deleted: {', '.join(names)}{more}"
+    )
+
+
+def _others(others: list[dict[str, Any]]) -> Iterator[str]:
+    for each in others:
+        whose = "name no source" if each["source"] is None else f"are of {each['source']}, which is no source of it"
+        has = f", which has {each['new_rows']:,} of them" if each["new_rows"] else ""
+        yield (
+            f"{each['rows']:,} rows of the old table {whose}: nothing brings them into the new table{has}. Insert them "
+            "there and start the command again, or say --without-others to go on without them"
+        )
 
 
 def _swap_steps(told: Told) -> Iterator[str]:

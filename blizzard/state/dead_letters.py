@@ -203,11 +203,28 @@ class DeadLetters:
 def _letters_in(key: str, data: bytes, unreadable: list[str] | None) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(data.splitlines()):
         try:
-            yield json_fields.mapping(json.loads(line))
+            yield _checked(json_fields.mapping(json.loads(line)))
         except json_fields.MALFORMED as error:
             if unreadable is None:
                 raise
             unreadable.append(f"{key}, line {number + 1}: {error}")
+
+
+def _checked(letter: dict[str, Any]) -> dict[str, Any]:
+    """Raises TypeError or ValueError if it does not say what it is about."""
+    for name in ("path", "etag"):
+        if not isinstance(letter.get(name), str):
+            raise TypeError(f'expected "{name}" as a text, found {letter.get(name)!r:.80}')
+    numbers = ("row", "lost_from", "lost_to") if "lost_from" in letter else ("row",)
+    for name in numbers:
+        if name in letter:
+            try:
+                json_fields.natural(letter[name])
+            except (TypeError, ValueError) as error:
+                raise ValueError(f'"{name}": {error}') from error
+    if "lost_from" in letter and "lost_to" not in letter:
+        raise ValueError('expected "lost_to" with "lost_from"')
+    return letter
 
 
 def _readable(path: str) -> str:

@@ -15,6 +15,7 @@ from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import stdout_log
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.rebuild.compare import Accepted
 from spark_job.rebuild.process import RebuildProcess, ask, tell
 from spark_job.start import EXIT_CONFIG, EXIT_FAILED, SIGNALS, config_at, engine_of, engines_for, stop_on_signals
 from spark_job.tasks.worker_process import collect_garbage_rarely
@@ -24,8 +25,8 @@ _NEVER_QUIET = {"quiet_secs": 0}
 
 
 def main(request: str) -> int:
-    """`request`: JSON with `config`, a path; `sources`, their ids; `yes`; `jars`; and, for another table, `to`, `swap`
-    and `without_gone`. Returns the exit code."""
+    """`request`: JSON with `config`, a path; `sources`, their ids; `yes`; `jars`; and, for another table, `to`, `swap`,
+    `without_gone`, `without_others` and `with_deleted`. Returns the exit code."""
     wanted: Mapping[str, Any] = json.loads(request)
     collect_garbage_rarely()
     stop = threading.Event()
@@ -63,7 +64,8 @@ def _rebuild(wanted: Mapping[str, Any], stop: threading.Event) -> int:
         if moved is None:
             return process.rebuild_states(chosen)
         old = chosen[0][0]
-        return process.rebuild_table(old, moved, swap=wanted["swap"], without_gone=wanted["without_gone"])
+        accepted = Accepted(wanted["without_gone"], wanted["without_others"], wanted["with_deleted"])
+        return process.rebuild_table(old, moved, swap=wanted["swap"], accepted=accepted)
     finally:
         engines.close()
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from blizzard.audit.repair import PARALLEL_HEADS, announce
@@ -19,7 +21,8 @@ from blizzard.log import Log
 from blizzard.storage.heads import heads
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.main import run_once
-from spark_job.rebuild.compare import Comparison, compared_tables
+from spark_job.rebuild.compare import Accepted, Comparison, compared_tables
+from spark_job.rebuild.held_rows import RowCounter
 from spark_job.rebuild.move import move
 from spark_job.rebuild.parts import Parts
 from spark_job.rebuild.staged_store import StagedStore
@@ -134,29 +137,29 @@ class RebuildProcess:
 
     # -- another table
 
-    def rebuild_table(self, old: Pipeline, new: Pipeline, *, swap: bool, without_gone: bool) -> int:
+    def rebuild_table(self, old: Pipeline, new: Pipeline, *, swap: bool, accepted: Accepted) -> int:
         """`new`: the pipeline as it writes to the other table. Returns the exit code."""
         try:
             self._check_target(new)
             self._take_back(new)
             code = self._drain(new)
-            return self._swap(old, new, without_gone=without_gone) if swap and code == EXIT_OK else code
+            return self._swap(old, new, accepted) if swap and code == EXIT_OK else code
         except BlizzardError as error:
             tell(failed=str(error))
             return EXIT_FAILED
 
-    def _swap(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
+    def _swap(self, old: Pipeline, new: Pipeline, accepted: Accepted) -> int:
         if not any(self._exists(old, source) for source in old.sources.values()):
             raise RecoveryError(
                 f"there is no table {old.table_uri}, so nothing shows whether {new.table_uri} has everything. Change "
                 "`table_uri` by hand."
             )
-        if (code := self._compared(old, new, without_gone=without_gone, announces=True)) != EXIT_OK:
+        if (code := self._compared(old, new, accepted, announces=True)) != EXIT_OK:
             return code
         if not self.agreed():
             return EXIT_DECLINED
         try:
-            code = self._moved(old, new, without_gone=without_gone)
+            code = self._moved(old, new, accepted)
         except BlizzardError:
             self._take_back(old)
             raise
@@ -166,12 +169,12 @@ class RebuildProcess:
             self._take_back(old)
         return code
 
-    def _moved(self, old: Pipeline, new: Pipeline, *, without_gone: bool) -> int:
+    def _moved(self, old: Pipeline, new: Pipeline, accepted: Accepted) -> int:
         for source in old.sources.values():
             move(self.parts(old, source), new.table_uri, sleep=time.sleep)
             tell(moved=source.id)
         code = self._drain(new)  # what the old table has got since it was compared
-        return self._compared(old, new, without_gone=without_gone) if code == EXIT_OK else code
+        return self._compared(old, new, accepted) if code == EXIT_OK else code
 
     def _take_back(self, pipeline: Pipeline) -> None:
         """The table counts again, if another one has taken its place."""
@@ -179,24 +182,38 @@ class RebuildProcess:
             if self._exists(pipeline, source) and move(self.parts(pipeline, source), None, sleep=time.sleep):
                 tell(taken_back=source.id)
 
-    def _compared(self, old: Pipeline, new: Pipeline, *, without_gone: bool, announces: bool = False) -> int:
+    def _compared(self, old: Pipeline, new: Pipeline, accepted: Accepted, *, announces: bool = False) -> int:
         """Success if the new table has all that it has to have. `announces`: whether what it lacks is announced and
         read before. No sweep finds it: this had been another table before, whose state has lost files without rows."""
-        found = dict[str, Comparison]()
-        for name in old.sources:
-            if self.stop.is_set():
-                return EXIT_STOPPED
-            found[name] = compared_tables(self.parts(old, old.sources[name]), self.parts(new, new.sources[name]))
+        with TemporaryDirectory(prefix="blizzard-rebuild-") as folder:
+            found = self._comparisons(old, new, Path(folder))
+        if found is None:
+            return EXIT_STOPPED
         announced = [announces and self._announced(new, new.sources[name], found[name].lacking) for name in found]
         if any(announced):
             code = self._drain(new)
-            return self._compared(old, new, without_gone=without_gone) if code == EXIT_OK else code
+            return self._compared(old, new, accepted) if code == EXIT_OK else code
         code = EXIT_OK
         for each in found.values():
-            is_complete = each.is_complete(without_gone=without_gone)
+            is_complete = each.is_complete(accepted)
+            if each.others:
+                tell(others=each.others_as_document())
             tell(compared=each.as_document(), complete=is_complete)
             code = code if is_complete else EXIT_FAILED
         return code
+
+    def _comparisons(self, old: Pipeline, new: Pipeline, folder: Path) -> dict[str, Comparison] | None:
+        """By the source's name; None: a signal has stopped it. Rows of others are counted with the first one."""
+        found, known = dict[str, Comparison](), [source.id for source in old.sources.values()]
+        for number, name in enumerate(old.sources):
+            if self.stop.is_set():
+                return None
+            parts = self.parts(old, old.sources[name]), self.parts(new, new.sources[name])
+            audited = audited_source(old, old.sources[name], self.s3), audited_source(new, new.sources[name], self.s3)
+            folders, of_others = (folder / f"{number}-old", folder / f"{number}-new"), None if number else known
+            count_old, count_new = (RowCounter(*each, of_others) for each in zip(audited, folders, strict=True))
+            found[name] = compared_tables(*parts, count_old, count_new)
+        return found
 
     def _announced(self, new: Pipeline, source: Source, lacking: Sequence[str]) -> bool:
         """Returns whether the source still has any of these files."""

@@ -13,6 +13,7 @@ from blizzard.state.checkpoint import Checkpoint
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.storage.heads import heads
 from spark_job.ports.table import FileTable, FileVersion
+from spark_job.repair.put_back import PutBack
 from spark_job.repair.work import Fate, Item, Kind, Result, Work
 
 PARALLEL_HEADS = 16
@@ -22,8 +23,8 @@ REPLACE = "`blizzard replace --path` reads it anew"
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """An item that is read. `replaces`: whether its rows take the place of others. `present`: numbers of wanted records
-    that the table has already. `expected_records`: how many its content had when it was ingested; None: not known.
-    `repairs`: the sequence of the newest commit that has the file; None: none has."""
+    that a commit has brought already. `expected_records`: how many its content had when it was ingested; None:
+    not known. `repairs`: the sequence of the newest commit that has the file; None: none has."""
 
     item: Item
     file: PlannedFile
@@ -43,8 +44,10 @@ class Judge:
         ledger: LedgerKeeper,
         files: ObjectStore,
         on_overwrite: OnOverwrite,
+        put_back: PutBack,
         clock: Callable[[], float],
     ) -> None:
+        self._put_back = put_back
         self._table = table
         self._ledger = ledger
         self._files = files
@@ -54,7 +57,7 @@ class Judge:
     def choose(self, checkpoint: Checkpoint, items: Sequence[Item], work: Work) -> Sequence[Chosen]:
         """Those of the items that are read; ends the others. All are of one kind."""
         entries = self._ledger.find(checkpoint, [item.path for item in items])
-        wanted = {item.path: item.records for item in items if item.kind is not Kind.REPLACE}
+        wanted = {item.path: {*item.records, *item.open_letters} for item in items if item.kind is not Kind.REPLACE}
         present = self._table.rows_present(wanted)
         now = heads(self._files, [item.path for item in items], at_once=PARALLEL_HEADS)
         facts = _Facts(checkpoint, entries, present, now, self._of_nobody(checkpoint))
@@ -121,10 +124,13 @@ class Judge:
             return Result(item, Fate.SUPERSEDED, what, sequence=entry.sequence)
         if entry.state is FileState.FAILED:
             return _held(item, "the file was refused as a whole: replay that letter")
-        present = tuple(sorted(facts.present.get(FileVersion(item.path, item.etag), ())))
+        in_table = facts.present.get(FileVersion(item.path, item.etag), frozenset())
+        present = tuple(sorted(in_table.intersection(item.records) | item.settled_at(facts.checkpoint.sequence)))
         left = tuple(number for number in item.records if number not in present)
         if not left:
             return Result(item, Fate.IN_ALREADY, settled=present)
+        if (result := self._deleted_since(item, entry, in_table)) is not None:
+            return result
         if item.kind is Kind.GIVEN:
             given = tuple((number, item.given[number]) for number in left)
             modified_ts = self._clock() if info is None else info.modified_ts
@@ -144,6 +150,23 @@ class Judge:
         file = PlannedFile(item.path, info.size, 0.0, FoundBy.EVENT, expected_etag=item.etag, records=left)
         expected = entry.rows + entry.rejected if entry.is_done and not entry.is_from_table else None
         return Chosen(item, file, present=present, expected_records=expected)
+
+    def _deleted_since(self, item: Item, entry: LedgerEntry, in_table: frozenset[int]) -> Result | None:
+        """Of records that may have been put back, and deleted since: they do not come back."""
+        if not entry.is_done or entry.is_from_table:  # nobody has counted its refused records
+            return None
+        looking = item.open_letters - in_table
+        unseen = len(looking) - entry.rejected
+        gone = self._put_back.count(entry, unseen=unseen, present=len(item.open_letters) - len(looking))
+        if not gone:
+            return None
+        if gone >= len(looking):
+            return Result(item, Fate.IN_ALREADY, settled=item.records)
+        return _held(
+            item,
+            f"{gone:,} of the {len(looking):,} records with open letters were put back by an earlier commit, and "
+            f"somebody has deleted their rows since, but nobody knows which ones: {REPLACE}, deleted rows included",
+        )
 
 
 @dataclass(frozen=True, slots=True)

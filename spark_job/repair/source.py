@@ -13,6 +13,7 @@ from spark_job.loop.read_batch import ReadBatch
 from spark_job.ports.reader import FileRows, Outcome, Reader
 from spark_job.ports.source import BatchCounts, Receipt
 from spark_job.repair.judge import Chosen, Judge
+from spark_job.repair.put_back import PutBack
 from spark_job.repair.settler import NO_COMMIT, Settler, refused_of, result_of_records
 from spark_job.repair.work import Fate, Kind, Result, Work
 
@@ -68,6 +69,7 @@ class RepairSource(FileSource):
             ledger=self._ledger,
             files=self._files,
             on_overwrite=rules.on_overwrite,
+            put_back=PutBack(self._table, self._state, self._identity),
             clock=self._clock,
         )
 

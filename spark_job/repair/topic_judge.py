@@ -22,7 +22,7 @@ GIVE = "give the repaired ones with --records"
 @dataclass(frozen=True, slots=True)
 class ChosenMessages:
     """Messages of one partition that are read. `wanted`: their offsets, ascending; empty: all of the ranges.
-    `present`: those of the item that the table has already. `count`: how many messages there have to be."""
+    `present`: those of the item that a commit has brought already. `count`: how many messages there have to be."""
 
     item: Item
     ranges: Sequence[OffsetRange]
@@ -45,7 +45,8 @@ class TopicJudge:
         there = self._there(checkpoint, items)
         chosen = []
         for item in items:
-            known = tuple(sorted(present.get(FileVersion(item.path, item.etag), ())))
+            in_table = present.get(FileVersion(item.path, item.etag), frozenset())
+            known = tuple(sorted(in_table | item.settled_at(checkpoint.sequence)))
             found = _judged(item, known, checkpoint, there, work)
             if found is not None:
                 chosen.append(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.audit.lives import Life
 from blizzard.errors import ConfigError
-from blizzard.state.settled_letters import letters_with_settlements
+from blizzard.state.settled_letters import Settlement, letters_with_settlements
 from blizzard.state.stored_letters import LetterFilter
 from blizzard.storage.base import ObjectStore
 from spark_job.repair.topic_whole import WholePartitions
@@ -53,19 +53,47 @@ class _Letters:
         return {row for row in self.rows if any(first <= row <= last for first, last in self.gaps)}
 
 
+@dataclass(slots=True)
+class _Known:
+    """The letters of one content of a file: the numbers of records whose letters are open, and of those with a settled
+    one the sequence of the commit; -1: an earlier one. `gaps`: offsets whose letters are about many messages."""
+
+    open_letters: set[int] = field(default_factory=set)
+    settled: dict[int, int] = field(default_factory=dict)
+    gaps: set[int] = field(default_factory=set)
+
+    def add(self, letter: Mapping[str, Any], settlement: Settlement | None) -> None:
+        row = letter.get("row")
+        if row is None or _is_of_member(letter):
+            return
+        if _gap_of(letter) is not None:
+            self.gaps.add(row)
+        elif settlement is None:
+            self.open_letters.add(row)
+        else:
+            self.settled[row] = -1 if settlement.sequence is None else settlement.sequence
+
+    def has(self, row: int) -> bool:
+        return row in self.open_letters or row in self.settled
+
+
 def from_letters(store: ObjectStore, state_prefix: str, source_id: str, wanted: LetterFilter) -> Wish:
     """All open letters that are wanted."""
-    wish, by_content = Wish(), dict[tuple[str, str], _Letters]()
+    wish, by_content, every = Wish(), dict[tuple[str, str], _Letters](), dict[tuple[str, str], _Letters]()
     for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
-        if settlement is not None or not wanted.wants(letter):
+        if settlement is not None:
             continue
-        by_content.setdefault((str(letter["path"]), str(letter["etag"])), _Letters()).add(letter)
+        content = letter["path"], letter["etag"]
+        every.setdefault(content, _Letters()).add(letter)
+        if wanted.wants(letter):
+            by_content.setdefault(content, _Letters()).add(letter)
     for (path, etag), letters in sorted(by_content.items()):
         if letters.of_file:
             wish.items.append(Item(Kind.FILE, path, etag))
             continue
         if rows := letters.rows - letters.lost_rows():
-            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(rows))))
+            known = frozenset(every[path, etag].rows)
+            wish.items.append(Item(Kind.RECORDS, path, etag, tuple(sorted(rows)), open_letters=known))
         for first, last in sorted(letters.gaps):
             reason = f"offsets {first} to {last} were gone before they were read"
             wish.results.append(Result(Item(Kind.RECORDS, path, etag, (first,)), Fate.HELD, reason))
@@ -172,27 +200,24 @@ def from_given(
 ) -> Wish:
     """Of the records, those for which this source has a letter. `taken`: by line, which letters it may mean; this adds
     to it."""
-    wish, etags, gaps = Wish(), dict[tuple[str, int], dict[str, bool]](), set[tuple[str, int]]()
-    wanted = {(one.path, one.row) for one in records}
+    wish, by_path = Wish(), {one.path: dict[str, _Known]() for one in records}
     for letter, settlement in letters_with_settlements(store, state_prefix, source_id, wish.unreadable):
-        place = str(letter.get("path")), letter.get("row")
-        if place in wanted and _gap_of(letter) is not None:
-            gaps.add((place[0], int(place[1] or 0)))  # it is about many messages, and has this one's number
-        elif place in wanted and not _is_of_member(letter):
-            known = etags.setdefault((place[0], int(place[1] or 0)), {})
-            etag = str(letter["etag"])
-            known[etag] = known.get(etag, False) or settlement is None
+        if letter["path"] in by_path:
+            by_path[letter["path"]].setdefault(letter["etag"], _Known()).add(letter, settlement)
     by_content = dict[tuple[str, str], dict[int, str]]()
     for one in records:
-        letters = {} if (one.path, one.row) in gaps else etags.get((one.path, one.row), {})
-        known = {etag: is_open for etag, is_open in letters.items() if one.etag in ("", etag)}
-        meant = [etag for etag, is_open in known.items() if is_open] or [*known]
+        known = {etag: each for etag, each in by_path[one.path].items() if one.etag in ("", etag) and each.has(one.row)}
+        if any(one.row in each.gaps for each in by_path[one.path].values()):
+            known = {}  # the letter is about many messages, and has this one's number
+        meant = [etag for etag, each in known.items() if one.row in each.open_letters] or [*known]
         if meant and one.source in ("", source_id):
             taken.setdefault(one.line, []).extend(f"{source_id}, etag {etag}" for etag in meant)
             by_content.setdefault((one.path, meant[0]), {})[one.row] = one.text
     for (path, etag), texts in sorted(by_content.items()):
-        size = sum(map(len, texts.values()))
-        wish.items.append(Item(Kind.GIVEN, path, etag, tuple(sorted(texts)), texts, size))
+        size, each = sum(map(len, texts.values())), by_path[path][etag]
+        settled = {row: each.settled[row] for row in texts if row in each.settled and row not in each.open_letters}
+        item = Item(Kind.GIVEN, path, etag, tuple(sorted(texts)), texts, size, settled, frozenset(each.open_letters))
+        wish.items.append(item)
     return wish
 
 

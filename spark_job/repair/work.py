@@ -41,7 +41,9 @@ class Fate(StrEnum):
 class Item:
     """One file, or one partition of a topic: its records are messages, numbered by their offsets. `etag`: of the
     content that is meant; empty: whatever it has now. `records`: the numbers of those that are meant, ascending;
-    `given`: their texts, of kind GIVEN."""
+    `given`: their texts, of kind GIVEN. `settled`: by number, those whose letters are settled, with the sequence of the
+    commit that did it; -1: an earlier one. `open_letters`: the numbers of all records of this content whose letters are
+    open."""
 
     kind: Kind
     path: str
@@ -49,6 +51,12 @@ class Item:
     records: tuple[int, ...] = ()
     given: Mapping[int, str] = field(default_factory=dict)
     size: int = 0
+    settled: Mapping[int, int] = field(default_factory=dict)
+    open_letters: frozenset[int] = frozenset()
+
+    def settled_at(self, sequence: int) -> frozenset[int]:
+        """Of the records, those that were settled by commits up to this one, which the table has."""
+        return frozenset(number for number in self.records if self.settled.get(number, sequence + 1) <= sequence)
 
     @property
     def is_of_records(self) -> bool:

@@ -17,10 +17,12 @@ from blizzard.log import Log, silent
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.main import run_once
+from spark_job.rebuild.compare import Accepted
 from spark_job.rebuild.main import with_table
 from spark_job.rebuild.process import RebuildProcess
 from spark_job.wiring import source_job
 
+NOTHING = Accepted()
 CONFIG = """\
 # what the shop sells
 pipelines:
@@ -86,12 +88,11 @@ class RebuildLake:
         engine = local_engine()
         return RebuildProcess(self.config(), lambda _: engine, S3Settings(), agreed, threading.Event(), log)
 
-    def rebuild_table(self, to: str = "new", *, swap: bool = True, **more: Any) -> int:
+    def rebuild_table(self, to: str = "new", *, swap: bool = True, accepted: Accepted = NOTHING, **more: Any) -> int:
         """`--to`, without the change of the configuration."""
         old = self.config().pipelines["orders"]
         new = with_table(old, self.uri(to))
-        without_gone = more.pop("without_gone", False)
-        return self.process(**more).rebuild_table(old, new, swap=swap, without_gone=without_gone)
+        return self.process(**more).rebuild_table(old, new, swap=swap, accepted=accepted)
 
     def uri(self, table: str) -> str:
         return f"file://{self.folder}/{table}"

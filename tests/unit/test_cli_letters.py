@@ -181,3 +181,20 @@ def test_many_letters_show_how_far_it_is_on_a_terminal(world: OperatorWorld) -> 
     os.close(ours)
     assert "reading letters" in shown
     assert "505 refused records" in done.stdout
+
+
+def test_letters_that_say_nothing_are_named_and_the_others_are_replayed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "a", None, "c")
+    world.run()
+    world.settings["schema"] = "id STRING, amount BIGINT"
+    odd = world.state / "dead_letters/odd-1/file.ndjson"
+    odd.parent.mkdir()
+    odd.write_text('{"error": "no path"}\n{"path": "a/1.ndjson.gz", "etag": "e", "row": "two", "error": "x"}\n')
+    assert main(["replay", str(world.config_file), "--json"]) == 1
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert (answer["counts"]["done"], answer["rows"], len(answer["unreadable"])) == (1, 1, 2)
+    odd.unlink()
+    assert main(["letters", str(world.config_file)]) == 0

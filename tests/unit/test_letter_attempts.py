@@ -77,11 +77,21 @@ def test_what_cannot_be_read_hides_nothing() -> None:
     put(store, "a", [3, 4], NOW)
     put(store, "b", [4], NOW + 1)
     [key] = [info.key for info in store.list() if "-b.ndjson" in info.key]
-    store.put(key, b"torn\n" + json.dumps({"error": "no row"}).encode())
+    whole = {"path": "clicks/0", "etag": "e", "error": "no row"}
+    odd = [
+        {"error": "no path"},
+        whole | {"row": [1]},
+        whole | {"row": "two"},
+        whole | {"lost_from": 1},
+        whole | {"row": -1},
+    ]
+    store.put(key, b"torn\n" + b"\n".join(json.dumps(each).encode() for each in [whole, *odd]))
     unreadable: list[str] = []
     letters = DeadLetters(store, STATE_PREFIX, SOURCE_ID).letters(unreadable=unreadable)
     assert sorted(one["error"] for one in letters) == ["a 3", "a 4", "no row"]
-    assert len(unreadable) == 1
+    assert len(unreadable) == 1 + len(odd)
+    assert unreadable[1].endswith('line 3: expected "path" as a text, found None')
+    assert unreadable[3].endswith("line 5: \"row\": expected a whole number, found 'two'")
 
 
 def test_a_receipt_names_its_attempt() -> None:

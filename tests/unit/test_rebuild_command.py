@@ -127,6 +127,8 @@ def test_of_a_moved_table_nothing_is_planned_and_files_wait_for_ever(lake: Rebui
         (["--swap"], "--swap: expected --to TABLE with it"),
         (["--without-gone"], "--without-gone: expected --to TABLE with it"),
         (["--to", "new", "--without-gone"], "--without-gone: expected --swap with it"),
+        (["--without-others"], "--without-others: expected --to TABLE with it"),
+        (["--to", "new", "--with-deleted"], "--with-deleted: expected --swap with it"),
         (["--to", "new", "--source", "shop"], "--source: a new table gets all sources"),
         (["--to", "new", "--pipeline", "nobody"], "--pipeline nobody: expected one of orders"),
         (["--to", "incoming/new"], "incoming"),

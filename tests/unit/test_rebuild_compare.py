@@ -1,7 +1,7 @@
 """What differs between a table and the one that is to take its place."""
 
 from blizzard.ledger.entry import FileState, LedgerEntry
-from spark_job.rebuild.compare import compared
+from spark_job.rebuild.compare import Accepted, compared
 
 
 def entry(path: str, rows: int = 1, *, etag: str = "e", state: FileState = FileState.DONE) -> LedgerEntry:
@@ -31,13 +31,13 @@ def test_what_differs_between_the_tables_is_named_by_its_kind() -> None:
         "other_rows": ["differs"],
     }
     assert (found.files, found.rows, found.new_files, found.new_rows) == (9, 9, 7, 6)
-    assert not found.is_complete(without_gone=True)
+    assert not found.is_complete(Accepted(gone=True))
     found.missing.count = 0
-    assert found.is_complete(without_gone=True)
+    assert found.is_complete(Accepted(gone=True))
     for kind in (found.gone, found.refused, found.fewer_rows):
-        assert not found.is_complete(without_gone=False)
+        assert not found.is_complete(Accepted())
         kind.count = 0
-    assert found.is_complete(without_gone=False)
+    assert found.is_complete(Accepted())
 
 
 def replace_state(path: str, state: FileState) -> LedgerEntry:

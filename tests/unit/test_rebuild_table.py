@@ -13,6 +13,7 @@ from blizzard.manifest.segments import Entry
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from spark_job.rebuild import process
+from spark_job.rebuild.compare import Accepted
 from tests.unit.fakes import Calls, Crash, WatchedStore, crash
 from tests.unit.rebuild_lake import CONFIG, RebuildLake
 
@@ -281,7 +282,7 @@ def test_files_that_the_source_does_not_have_any_more_stop_the_swap(
     assert lake.rebuild_table() == 1
     assert objects(lake.folder / "lake") == before
     assert told[-1]["compared"]["names"] == {"gone": ["a.ndjson"]}
-    assert lake.rebuild_table(without_gone=True) == 0
+    assert lake.rebuild_table(accepted=Accepted(gone=True)) == 0
     lake.check("new", gone=frozenset({"a.ndjson"}))
 
 

@@ -18,7 +18,7 @@ from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.main import run_once
 from spark_job.rebuild import process
-from spark_job.rebuild.compare import Comparison
+from spark_job.rebuild.compare import Accepted, Comparison
 from spark_job.rebuild.main import with_table
 from spark_job.rebuild.process import RebuildProcess
 from spark_job.table.delta_table import DeltaSourceTable
@@ -60,7 +60,7 @@ def _run(config: Config, engine: LocalEngine, log: Log) -> int:
 
 def _move(operator: RebuildProcess, old: Pipeline, config: Path, to: str) -> int:
     """As the command does it."""
-    if (code := operator.rebuild_table(old, with_table(old, to), swap=True, without_gone=False)) == 0:
+    if (code := operator.rebuild_table(old, with_table(old, to), swap=True, accepted=Accepted())) == 0:
         replace_file(config, with_table_uri(config, {}, PIPELINE, to))
     return code
 
@@ -75,7 +75,7 @@ def _not_marked() -> None:
 
 
 def _not_compared() -> None:
-    process.compared_tables = lambda old, new: Comparison(old.source_id)
+    process.compared_tables = lambda old, *_: Comparison(old.source_id)
 
 
 def _rows_unread() -> None:
