@@ -10,7 +10,10 @@ from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain
 from blizzard.ledger.run import RunLoading
+from blizzard.ledger.settled_files import SettledFiles
+from blizzard.log import silent
 from blizzard.manifest.pending_manifest import Manifest
+from blizzard.manifest.segments import Entry
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.run_ref import RunRef, SequenceRange
@@ -22,7 +25,7 @@ COUNTED_LETTERS = 10_000
 HOUR_SECS, DAY_SECS = 3_600.0, 86_400.0
 BACKLOG_WARNING_SECS, BACKLOG_PROBLEM_SECS = HOUR_SECS, DAY_SECS
 MAX_REFUSED = 100
-"""Of more files that wait, no dead letters are looked up."""
+"""Of more files that wait, neither dead letters nor newer content are looked up."""
 QUIET_SECS = 7 * DAY_SECS
 MISSED_SWEEPS = 10
 """So many times its interval without a sweep, and nobody sweeps any more."""
@@ -174,8 +177,8 @@ def _backlog(state: SourceState) -> Finding:
     if backlog.oldest_ts is None:
         return ok("nothing waits")
     secs = state.now_ts - backlog.oldest_ts
-    if secs >= BACKLOG_WARNING_SECS and backlog.files == _refused(state):
-        return ok("nothing waits but files that were overwritten, and have their dead letters")
+    if secs >= BACKLOG_WARNING_SECS and backlog.files == _looked_at(state):
+        return ok("nothing waits but files that were overwritten, and have their dead letters or newer content")
     found = f"{backlog.files:,} files{' or more' if backlog.truncated else ''} wait, the oldest for {age(secs)}"
     expected, advice = f"less than {age(BACKLOG_WARNING_SECS)}", "see docs/runbook.md#files-wait-too-long"
     if not state.deployed:
@@ -185,19 +188,33 @@ def _backlog(state: SourceState) -> Finding:
     return warning(found, expected=expected, advice=advice) if secs >= BACKLOG_WARNING_SECS else ok(found)
 
 
-def _refused(state: SourceState) -> int:
-    """How many of the files that wait have been overwritten, and refused for that, or with `replace` because their new
-    content cannot be read. Nothing is committed then, so the manifest keeps them until the next commit."""
+def _looked_at(state: SourceState) -> int:
+    """How many of the files that wait have been overwritten, and need no run any more. The manifest keeps them until the
+    next commit of other files: neither a refusal nor the replacing of rows consumes it."""
     if state.source.on_overwrite == "ignore" or state.backlog.files > MAX_REFUSED:
         return 0
     manifest = Manifest(state.store, state.identity.state_prefix, state.identity.source_id)
-    letters = DeadLetters(state.store, state.identity.state_prefix, state.identity.source_id)
-    waiting = {
-        (entry.path, entry.etag)
+    waiting = [
+        entry
         for item in manifest.unconsumed(state.known.position, [])
         for entry in item.segment.entries[item.first_entry :]
-    }
-    return len({path for path, etag in waiting if letters.has_file(path, etag)})
+    ]
+    return len(_refused(state, waiting) | _superseded(state, waiting))
+
+
+def _refused(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
+    """The files whose new content was refused: for being new, or with `replace` because it cannot be read."""
+    letters = DeadLetters(state.store, state.identity.state_prefix, state.identity.source_id)
+    return {entry.path for entry in waiting if letters.has_file(entry.path, entry.etag)}
+
+
+def _superseded(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
+    """The files that were overwritten again, and whose newer content is ingested."""
+    newest: dict[str, float] = {}
+    for entry in waiting:
+        newest[entry.path] = max(newest.get(entry.path, 0.0), entry.event_ts)
+    settled = SettledFiles(state.store, state.identity, state.known, silent).find([*newest])
+    return {path for path, found in settled.items() if found.time_ms >= int(newest[path] * 1000)}
 
 
 # --- Sweeps ---

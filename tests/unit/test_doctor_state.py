@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,20 @@ def test_overwritten_files_that_are_refused_do_not_wait(tmp_path: Path) -> None:
     world.manifest.append([Entry("b.ndjson.gz", 1, "e", 1.0)], writer_id="w", now_ts=time.time())
     found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
     assert (found.verdict, "2 files wait" in found.found) == (Verdict.PROBLEM, True), found
+
+
+def test_content_that_newer_one_has_replaced_does_not_wait(tmp_path: Path) -> None:
+    """An event told of it, and replacing rows takes nothing out of the manifest."""
+    world = DoctorWorld(tmp_path, settings={"on_overwrite": "dead_letter"})
+    modified_ts = world.land("a.ndjson.gz", "a").stat().st_mtime
+    world.run()
+    append = partial(world.manifest.append, writer_id="w", now_ts=time.time(), floor=1)
+    append([Entry("a.ndjson.gz", 1, "of before", modified_ts - 1)])
+    found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
+    assert (found.verdict, "newer content" in found.found) == (Verdict.OK, True), found
+    append([Entry("a.ndjson.gz", 1, "of after", modified_ts + 1)])
+    found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
+    assert (found.verdict, "1 files wait" in found.found) == (Verdict.PROBLEM, True), found
 
 
 def test_the_first_late_sweep_is_due_an_interval_after_the_first_sweep(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def _no_rows() -> Iterator[None]:
 
 @contextmanager
 def _refused_wait() -> Iterator[None]:
-    with patch.object(doctor_state, "_refused", lambda state: 0):
+    with patch.object(doctor_state, "_refused", lambda *_: set()):
         yield
 
 
