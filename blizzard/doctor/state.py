@@ -189,8 +189,8 @@ def _backlog(state: SourceState) -> Finding:
 
 
 def _looked_at(state: SourceState) -> int:
-    """How many of the files that wait have been overwritten, and need no run any more. The manifest keeps them until the
-    next commit of other files: neither a refusal nor the replacing of rows consumes it."""
+    """How many of the files that wait have been overwritten, and need no run any more. The manifest keeps them until
+    the next commit of other files: neither a refusal nor the replacing of rows consumes it."""
     if state.source.on_overwrite == "ignore" or state.backlog.files > MAX_REFUSED:
         return 0
     manifest = Manifest(state.store, state.identity.state_prefix, state.identity.source_id)
