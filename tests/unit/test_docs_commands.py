@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from blizzard.prices.price_list import read_prices
 from blizzard.state.checkpoint import Checkpoint
 from spark_job.rebuild.compare import Comparison
 from spark_job.rebuild.state import NOTES, Found
-from tests.unit.documents import ROOT, Fence, calls, fences, first_texts, name_of, section, words
+from tests.unit.documents import ROOT, Fence, calls, everything, fences, first_texts, name_of, section, words
 
 
 def options(command: str) -> set[str]:
@@ -59,6 +60,12 @@ def _options(command: Any) -> set[str]:
 
 def option_rows(markdown: str) -> set[str]:
     return set(re.findall(r"^\| `(--[\w-]+)", markdown, re.MULTILINE))
+
+
+def test_every_module_that_a_page_starts_exists() -> None:
+    named = {*re.findall(r"python -m ([\w.]*\w)", everything())}
+    assert len(named) > 10
+    assert [name for name in sorted(named) if find_spec(name) is None] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)
