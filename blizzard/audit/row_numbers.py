@@ -151,3 +151,5 @@ def name_faults(tally: Tally, suspect: Suspect, distinct: int, foreign: int) -> 
     if gone > 0:
         tally.name("rows_deleted", named)
         tally.gone[sequence] += gone
+        if at_least is not None:
+            tally.gone_uncounted[path] = gone
