@@ -178,8 +178,7 @@ class Audit:
 
     def _gone_of_uncounted(self) -> dict[str, int]:
         """Rows that are known to be gone, of those files of the sample whose rows the ledger does not count."""
-        deleted = self.tally.found.get("rows_deleted", ())
-        gone = {path: expected - distinct for path, _, expected, _, distinct in deleted}
+        gone = self.tally.gone_uncounted
         return {path: gone.get(path, 0) for _, (path, *_, is_counted) in self.tally.sample if not is_counted}
 
     @property

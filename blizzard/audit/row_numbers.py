@@ -155,3 +155,5 @@ def name_faults(tally: Tally, suspect: Suspect, distinct: int, foreign: int) -> 
         since = gone if at_least is None else max(0, at_least - total)
         tally.gone[sequence] += since
         tally.counts[GONE_BEFORE] += gone - since
+        if at_least is not None:
+            tally.gone_uncounted[path] = gone

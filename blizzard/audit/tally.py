@@ -23,7 +23,8 @@ class Tally:
     commits whose files it has met. `digest`: a sum, which does not depend on how the source was divided into ranges,
     of objects, files that are gone, and what was found to be wrong with either.
     `sample`: files that may be read again, each with its hash. `gone`: rows that the table lacks, by the sequence of
-    the commit that brought them, or ANY_SEQUENCE."""
+    the commit that brought them, or ANY_SEQUENCE. `gone_uncounted`: the same by path, of those files whose rows the
+    ledger does not count; of a range only those that may be read again are passed on."""
 
     fates: dict[str, Counter[str]] = field(default_factory=dict)
     skipped_by: Counter[str] = field(default_factory=Counter)
@@ -33,6 +34,7 @@ class Tally:
     digest: int = 0
     sample: list[Any] = field(default_factory=list)
     gone: Counter[int] = field(default_factory=Counter)
+    gone_uncounted: dict[str, int] = field(default_factory=dict)
 
     def name(self, kind: str, value: list[Any]) -> None:
         self.counts[kind] += 1
@@ -48,6 +50,7 @@ class Tally:
         self.counts.pop(kind, None)
 
     def to_json(self) -> str:
+        sampled = {path for _, (path, *_) in self.sample}
         return json.dumps(
             {
                 "fates": self.fates,
@@ -58,6 +61,7 @@ class Tally:
                 "digest": f"{self.digest:x}",
                 "sample": self.sample,
                 "gone": [*self.gone.items()],
+                "gone_uncounted": {path: rows for path, rows in self.gone_uncounted.items() if path in sampled},
             }
         )
 
@@ -73,6 +77,7 @@ class Tally:
         self.digest += int(answer["digest"], 16)
         self.sample.extend(answer["sample"])
         self.gone.update(dict(answer["gone"]))
+        self.gone_uncounted.update(answer["gone_uncounted"])
 
     def total(self, fate: Fate) -> int:
         return sum(fates[fate] for fates in self.fates.values())

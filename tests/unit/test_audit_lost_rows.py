@@ -323,7 +323,7 @@ def test_a_data_file_that_is_gone(world: OperatorWorld, capsys: pytest.CaptureFi
     assert main(["audit", str(world.config_file), "--sample", "5"]) == 1
     said = capsys.readouterr().out
     assert f" data files lost: {lost.name} (rows 2, why it is not there)\n" in said
-    assert " sample         the table cannot be read: " in said
+    assert " sample         could not be made, so no value was compared: the table cannot be read: " in said
 
 
 @pytest.mark.parametrize("damage", [b"", b"PAR1", b"x" * 5_000])

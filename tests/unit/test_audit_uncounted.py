@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from blizzard.audit import tally
 from blizzard.cli import main
 from tests.unit.rebuild_lake import RebuildLake
 
@@ -158,6 +159,18 @@ def test_rows_that_somebody_has_deleted_since_are_no_fault(
     DeltaTable(str(lake.folder / "lake")).delete(f"_source.file = '{CLEAN}' AND _source.row = 1")
     report = audit("--sample", "9")
     assert (report["code"], report["verdict"], deleted(report)) == (0, "notes", [(CLEAN, 4, 3)])
+    assert [each["rows_missing"] for each in report["sample"]["differ"]] == [1]
+
+
+@pytest.mark.parametrize("row", [1, 3])
+def test_rows_that_somebody_has_deleted_are_no_fault_either_if_too_many_files_lack_some_to_name_this_one(
+    row: int, lake: RebuildLake, audit: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rebuilt(lake)
+    DeltaTable(str(lake.folder / "lake")).delete(f"_source.file = '{CLEAN}' AND _source.row = {row}")
+    monkeypatch.setattr(tally, "MAX_NAMES", 0)
+    report = audit("--sample", "9")
+    assert (report["code"], report["rows"]["gone"], deleted(report)) == (0, 1, [])
     assert [each["rows_missing"] for each in report["sample"]["differ"]] == [1]
 
 
