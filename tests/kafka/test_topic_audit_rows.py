@@ -6,7 +6,16 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from tests.kafka.test_topic_audit import NDJSON, Capsys, audit, counts, kinds
+from tests.kafka.test_topic_audit import (
+    LONG,
+    NDJSON,
+    ONLY_SHORT,
+    Capsys,
+    audit,
+    counts,
+    die_before_the_commit,
+    kinds,
+)
 from tests.kafka.test_topic_faults import forget_before
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import delete_topic, produce_in_transaction
@@ -131,3 +140,15 @@ def test_rows_of_strangers_are_told(new_lake: NewLake, capsys: Capsys) -> None:
     DeltaTable(lake.table).delete("_source.source = 'who:knows'")
     found = audit(lake, capsys, NDJSON)
     assert (found["verdict"], kinds(found)) == ("notes", ["rows_of_nobody", "rows_of_other_sources"])
+
+
+def test_a_letter_without_a_commit_does_not_count_without_its_message(new_lake: NewLake, capsys: Capsys) -> None:
+    lake = new_lake()
+    lake.produce(b'{"id": 0}')
+    lake.run(NDJSON)
+    lake.produce(LONG, b'{"id": 2}')
+    die_before_the_commit(lake, ONLY_SHORT)
+    lake.run(NDJSON)
+    forget_before(lake, 2)
+    found = audit(lake, capsys, NDJSON)
+    assert (counts(found), found["verdict"]) == ({"objects": 1, "committed": 1}, "good")

@@ -21,7 +21,8 @@ from spark_job.repair.wishes import from_partitions
 from spark_job.repair.work import Fate, Result, Work
 from spark_job.topic_wiring import topic_parts
 from tests.fixtures_kafka import NewTopic
-from tests.kafka.test_topic_audit import audit, counts
+from tests.kafka.test_topic_audit import audit, counts, kinds
+from tests.kafka.test_topic_audit_rows import append
 from tests.kafka.test_topic_faults import forget_before
 from tests.kafka.topic_lake import TopicLake
 from tests.kafka.topics import Message
@@ -124,6 +125,19 @@ def test_what_is_missing_comes_back_and_what_was_refused_becomes_rows(lake: Topi
     assert values(lake) == [(0, 0, "a"), (0, 1, "b"), (0, 2, "c")]
     assert open_letters(lake) == []
     assert counts(audit(lake, capsys, RIGHT)) == {"objects": 3, "committed": 3}
+
+
+def test_rows_that_no_commit_brought_go(lake: TopicLake, capsys: Capsys) -> None:
+    """And the receipts say of all rows that are left who brought them, once retention takes their messages."""
+    with_rows(lake)
+    append(lake, {"row": 99}, {})
+    assert counts(audit(lake, capsys, RIGHT, code=1))["added"] == 1
+    Replace(lake, 0, 1).run()
+    lake.produce(b'{"id": 4, "more": "d"}')
+    lake.run(source=RIGHT)
+    forget_before(lake, 3)
+    found = audit(lake, capsys, RIGHT)
+    assert (found["added"], found["doubled"], found["gone"], kinds(found)) == (0, 0, 0, [])
 
 
 def test_a_partition_of_which_retention_took_some_is_refused(lake: TopicLake, capsys: Capsys) -> None:
