@@ -16,7 +16,7 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
+from blizzard.state.newest_commit import NewestCommit, newest_commit_of, no_checkpoint
 from blizzard.state.receipts import Receipts
 from blizzard.state.settled_letters import SettledLetters, settled_folders
 from blizzard.state.unknown_fields import NO_FIELDS
@@ -94,7 +94,7 @@ def source_status(
 ) -> SourceStatus:
     """Reads only. `store`: the table's. `rules`: the source's; None: the defaults, without dated folders."""
     identity = SourceIdentity(pipeline, source, state_prefix)
-    version = _version(store)
+    version = table_version(store)
     commit, checkpoint, problem = _state(store, identity, has_table=version is not None)
     backlog, segments_problem = _backlog(store, identity, checkpoint, rules or BatchRules(no_folder))
     committed = committed_ts(commit, checkpoint)
@@ -123,18 +123,8 @@ def source_status(
     )
 
 
-def newest_commit(store: ObjectStore, app_id: str) -> tuple[int | None, Commit | None]:
-    """The table's version, and among its last commits the newest with this source's Txn."""
-    tail = DeltaLogTail(store)
-    try:
-        version = tail.newest_version()
-        own_commits = (commit for commit in tail.commits(SCAN_COMMITS) if app_id in commit.txns)
-        return version, next(own_commits, None)
-    except BucketMissing:
-        return None, None
-
-
-def _version(store: ObjectStore) -> int | None:
+def table_version(store: ObjectStore) -> int | None:
+    """None: there is no table."""
     try:
         return DeltaLogTail(store).newest_version()
     except BucketMissing:
@@ -150,9 +140,8 @@ def _state(
     if not has_table:
         return None, copy, copy_problem
     copy_sequence = None if copy is None else copy.sequence
-    tail = DeltaLogTail(store).commits(SCAN_COMMITS)
     try:
-        newest = newest_commit_of(store, identity.app_id, tail, lambda: copy_sequence)
+        newest = newest_commit(store, identity.app_id, copy_sequence)
     except UnreadableState as error:
         return None, copy, str(error)
     if newest.commit is not None:
@@ -160,19 +149,23 @@ def _state(
             return newest.commit, codec.decode(newest.commit.user_metadata or ""), None
         except UnreadableState as error:
             return newest.commit, copy, f"{error}; the next run repairs it from the table"
-    if newest.sequence is None:
-        return None, *_uncommitted(copy, copy_problem)
-    if copy_sequence == newest.sequence:
+    if newest.sequence is None and copy_sequence is not None and copy_sequence >= 0:
+        return None, None, uncommitted(copy_sequence)
+    if newest.sequence in (None, copy_sequence):
         return None, copy, copy_problem
     return None, None, no_checkpoint(newest.sequence)
 
 
-def _uncommitted(copy: Checkpoint | None, problem: str | None) -> tuple[Checkpoint | None, str | None]:
-    """The state of a source that has no Txn in the table."""
-    if copy is None or copy.sequence < 0:
-        return copy, problem
-    return None, (
-        f"the copy of the checkpoint has sequence {copy.sequence:,}, and the table has no commit of this source: it "
+def newest_commit(store: ObjectStore, app_id: str, copy_sequence: int | None) -> NewestCommit:
+    """Of a table that exists. Raises UnreadableState."""
+    tail = DeltaLogTail(store).commits(SCAN_COMMITS)
+    return newest_commit_of(store, app_id, tail, lambda: copy_sequence)
+
+
+def uncommitted(copy_sequence: int) -> str:
+    """What is wrong if the copy is of a commit, and the table has no Txn of the source."""
+    return (
+        f"the copy of the checkpoint has sequence {copy_sequence:,}, and the table has no commit of this source: it "
         "was made anew, or lost its Txn; `blizzard doctor` says which"
     )
 

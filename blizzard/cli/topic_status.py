@@ -12,6 +12,8 @@ from blizzard.cli.source_status import (
     newest_commit,
     odd_fields,
     run_status,
+    table_version,
+    uncommitted,
 )
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, UnreadableState
@@ -19,8 +21,9 @@ from blizzard.kafka.missing_client import missing_client
 from blizzard.kafka.positions import about_missing, topics_missing
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.newest_commit import NewestCommit, no_checkpoint
 from blizzard.state.topic_checkpoint import TopicCheckpoint
-from blizzard.state.topic_state import copied_state, newest_state
+from blizzard.state.topic_state import copied_state, newest_state, readable_copy
 from blizzard.storage.base import ObjectStore
 
 
@@ -79,8 +82,8 @@ def topic_status(
     store: ObjectStore, identity: SourceIdentity, options: KafkaOptions, *, table_uri: str, now_ts: float
 ) -> TopicStatus:
     """Reads only. `store`: the table's."""
-    version, commit = newest_commit(store, identity.app_id)
-    checkpoint, problem = _state(store, commit, identity)
+    version = table_version(store)
+    commit, checkpoint, problem = _state(store, identity, has_table=version is not None)
     partitions, brokers_problem = _partitions(options, checkpoint, now_ts)
     missing = None if brokers_problem else _missing(options, partitions)
     run, run_problem = run_status(store, identity.pipeline)
@@ -105,20 +108,28 @@ def topic_status(
 
 
 def _state(
-    store: ObjectStore, commit: Commit | None, identity: SourceIdentity
-) -> tuple[TopicCheckpoint | None, str | None]:
-    """The checkpoint of the newest commit, or else its copy; and the problem, if there is one."""
-    problem = None
+    store: ObjectStore, identity: SourceIdentity, *, has_table: bool
+) -> tuple[Commit | None, TopicCheckpoint | None, str | None]:
+    """The newest commit, if it had to be found; its checkpoint, or else its copy; and the problem, if there is one."""
+    copy = readable_copy(identity, store)
+    copy_sequence = None if copy is None else copy.sequence
+    commit, problem = None, None
     try:
+        newest = newest_commit(store, identity.app_id, copy_sequence) if has_table else NewestCommit(copy_sequence)
+        commit = newest.commit
         if commit is not None:
             checkpoint, unreadable = newest_state(commit, identity, store)
             if unreadable is not None:
                 problem = f"{unreadable}; the next run reads the positions from the table's Txns"
             if checkpoint is not None:
-                return checkpoint, problem
-        return copied_state(identity, store), problem
+                return commit, checkpoint, problem
+        elif newest.sequence is None and copy_sequence is not None:
+            return None, None, uncommitted(copy_sequence)
+        elif newest.sequence is not None and newest.sequence != copy_sequence:
+            return None, None, no_checkpoint(newest.sequence)
+        return commit, copied_state(identity, store), problem
     except (UnreadableState, PermanentError) as error:
-        return None, problem or str(error)
+        return commit, None, problem or str(error)
 
 
 def _missing(options: KafkaOptions, partitions: list[PartitionStatus]) -> str | None:
