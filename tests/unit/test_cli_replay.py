@@ -205,7 +205,13 @@ def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest
         (["replay", config, "--since", "soon"], "--since soon"),
         (["replace", config], "expected --path or --partition"),
         (["replace", config, "--partition", "/"], "--partition: expected a folder of the source"),
-        (["replace", config, "--path", "x*"], "nothing of orders:shop matches"),
+        (["replace", config, "--path", "x*", "--engine", "auto"], "nothing of orders:shop matches"),
+        (["replace", config, "--path", "*", "--engine", "local"], "--engine local: expected auto or spark"),
+        (
+            ["replace", config, "--path", "*", "--engine", "local", "--dry-run"],
+            "--engine local: expected auto or spark",
+        ),
+        (["replace", config, "--path", "*"], "pipeline orders has `engine: local`: expected --engine auto or spark"),
         (["replace", "absent.yaml", "--path", "x*"], "absent.yaml"),
     ):
         assert main(words) == 2
