@@ -259,6 +259,23 @@ def test_a_dry_run_of_replace_names_what_it_would_read(tmp_path: Path, capsys: p
     assert files_below(tmp_path / "lake") == before
 
 
+def test_a_dry_run_of_replace_says_which_deleted_rows_would_come_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "x", "gdpr", None)
+    world.land("a/2.ndjson.gz", "y")
+    world.land("b/3.ndjson.gz", "gdpr")
+    world.run()
+    world.table().delete("id = 'gdpr'")
+    found = answer(world, capsys, "replace", "--partition", "a", "--dry-run")
+    assert found["deleted"] == [{"path": "a/1.ndjson.gz", "rows": 1}]
+    assert main(["replace", str(world.config_file), "--path", "**", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "2 rows of 2 files that were committed were no longer in the table" in said
+    assert "they would come back\n   a/1.ndjson.gz: 1 rows\n   b/3.ndjson.gz: 1 rows\n" in said
+
+
 def test_people_read_what_became_of_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = OperatorWorld(tmp_path)
     world.land("a/1.ndjson.gz", "x", None)
