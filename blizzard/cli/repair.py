@@ -95,12 +95,35 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
             rows = sum(file["rows"] for file in files)
             yield f" {len(files):,} {things} {text}" + (f": {rows:,} rows" if rows else "")
             yield from _named(files)
+    yield from _come_back(answer)
     if answer["left"]:
         yield f" {len(answer['left']):,} {things} are left: the same command goes on with them"
     for text in answer["unreadable"]:
         yield f" cannot be read: {text}"
     if answer["error"]:
         yield f" failed: {answer['error']}"
+
+
+def _come_back(answer: Mapping[str, Any]) -> Iterator[str]:
+    """Rows that somebody has deleted, of files that are replaced."""
+    files = {file["path"] for file in (*answer["planned"], *answer["files"]) if file["kind"] == "replace"}
+    files -= {file["path"] for file in answer["files"] if file["fate"] != "done"}
+    come = "would come back" if answer["dry_run"] else "came back"
+    if files and answer["deleted"] is None:
+        yield (
+            f" whether rows {come} that somebody had deleted is not known, as these are too many data files, or such "
+            "as deltalake cannot read: `blizzard audit` names them before (rows_deleted)"
+        )
+    deleted = [each for each in answer["deleted"] or () if each["path"] in files]
+    if deleted:
+        rows = sum(each["rows"] for each in deleted)
+        yield (
+            f" {rows:,} rows of {len(deleted):,} files that were committed were no longer in the table, so somebody "
+            f"had deleted them: as far as the files have them, they {come}"
+        )
+        yield from (f"   {each['path']}: {each['rows']:,} rows" for each in deleted[:SHOWN])
+        if len(deleted) > SHOWN:
+            yield f"   … and {len(deleted) - SHOWN:,} more; --json has all"
 
 
 def _named(files: Sequence[Mapping[str, Any]]) -> Iterator[str]:

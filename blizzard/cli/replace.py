@@ -1,5 +1,6 @@
 """`blizzard replace`: the rows of some files out of the table, and the files read anew."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -7,7 +8,9 @@ import typer
 from blizzard.cli.options import AsJson, File, Jars, Pipelines, Sources
 from blizzard.cli.repair import DryRun, EngineOption, carry_out
 from blizzard.cli.selection import patterns_of, prefix_of_folder, refuse_options_of_files, selected
+from blizzard.config.engine_name import EngineName
 from blizzard.config.load import load_config
+from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
 from blizzard.storage.s3_connection import S3Settings
@@ -48,4 +51,16 @@ def command(
         "prefix": prefix_of_folder(partition),
         "dry_run": dry_run,
     }
+    _refuse_local(chosen, engine, dry_run=dry_run)
     raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))
+
+
+def _refuse_local(chosen: Sequence[tuple[Pipeline, Source]], engine: EngineName | None, *, dry_run: bool) -> None:
+    """A dry run needs no engine, so that of the configuration does not matter."""
+    why = "only Spark takes rows out of a table, and nothing was read"
+    if engine is EngineName.LOCAL:
+        raise ConfigError([f"--engine local: expected auto or spark: {why}"])
+    local = {pipeline.name for pipeline, _ in chosen if EngineName(pipeline.engine) is EngineName.LOCAL}
+    if local and engine is None and not dry_run:
+        names = ", ".join(sorted(local))
+        raise ConfigError([f"pipeline {names} has `engine: local`: expected --engine auto or spark with it: {why}"])

@@ -26,9 +26,14 @@ def answer_of(
         "files": [_of_result(result) for result in results],
         "planned": left if dry_run else [],
         "left": [] if dry_run else left,
+        "deleted": None if wish.deleted is None else _deleted(wish.deleted),
         "unreadable": wish.unreadable,
         "error": error,
     }
+
+
+def _deleted(rows: Mapping[str, int]) -> list[dict[str, Any]]:
+    return [{"path": path, "rows": count} for path, count in sorted(rows.items())]
 
 
 def _of_item(item: Item) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.audit.lives import Lives
+from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import audited_source
 from blizzard.config.formats import ENVELOPE
 from blizzard.config.model import Pipeline, Source
@@ -196,7 +197,9 @@ def _listed(request: Request, parts: TableParts) -> Wish:
         whole = whole_partitions(parts, parts.source.kafka, request.matches())
         return from_partitions(parts.identity.source_id, whole)
     source = audited_source(parts.pipeline, parts.source, parts.s3)
-    return from_lives(Lives(source, request.prefix, request.matches(), time.time()), parts.settings.sweep_rules.matches)
+    lives = Lives(source, request.prefix, request.matches(), time.time())
+    matching = (life for life in lives if parts.settings.sweep_rules.matches(life.path))
+    return from_lives(with_rows(source, lives.snapshot, matching))
 
 
 def _repair(parts: TableParts, wish: Wish, request: Request, stop: threading.Event, log: Log) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """From what an operator asks for to items: by dead letters, by repaired records, or by the source's files."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +20,14 @@ _DECODER = json.JSONDecoder()
 @dataclass(slots=True)
 class Wish:
     """`results`: of what needs no reading, or cannot be read once more. `unreadable`: letters and marks. `whole`: of
-    the partitions that are to be replaced."""
+    the partitions that are to be replaced. `deleted`: of the files to be replaced, by path, how many rows that were
+    committed the table has no more; None: nobody has looked."""
 
     items: list[Item] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     whole: WholePartitions | None = None
+    deleted: Mapping[str, int] | None = None
 
 
 @dataclass(slots=True)
@@ -221,17 +223,19 @@ def from_given(
     return wish
 
 
-def from_lives(lives: Iterable[Life], matches: Callable[[str], bool]) -> Wish:
-    """All of the files that the source has and its pattern `matches`. Others keep the rows that the table has."""
-    wish = Wish()
+def from_lives(lives: Iterable[Life]) -> Wish:
+    """All of the files that the source has and its pattern matches. Others keep the rows that the table has."""
+    wish, deleted, looked = Wish(), dict[str, int](), True
     for life in lives:
-        if not matches(life.path):
-            continue
         item = Item(Kind.REPLACE, life.path, size=life.size or 0)
         if life.listed:
             wish.items.append(item)
+            looked = looked and (life.rows_found is not None or not life.rows)
+            if life.rows_found is not None and (gone := (life.rows or 0) - life.rows_found) > 0:
+                deleted[life.path] = gone
         elif life.rows:
             wish.results.append(Result(item, Fate.HELD, "the source no longer has it; its rows stay in the table"))
+    wish.deleted = deleted if looked else None
     return wish
 
 

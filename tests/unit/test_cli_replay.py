@@ -205,7 +205,13 @@ def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest
         (["replay", config, "--since", "soon"], "--since soon"),
         (["replace", config], "expected --path or --partition"),
         (["replace", config, "--partition", "/"], "--partition: expected a folder of the source"),
-        (["replace", config, "--path", "x*"], "nothing of orders:shop matches"),
+        (["replace", config, "--path", "x*", "--engine", "auto"], "nothing of orders:shop matches"),
+        (["replace", config, "--path", "*", "--engine", "local"], "--engine local: expected auto or spark"),
+        (
+            ["replace", config, "--path", "*", "--engine", "local", "--dry-run"],
+            "--engine local: expected auto or spark",
+        ),
+        (["replace", config, "--path", "*"], "pipeline orders has `engine: local`: expected --engine auto or spark"),
         (["replace", "absent.yaml", "--path", "x*"], "absent.yaml"),
     ):
         assert main(words) == 2
@@ -281,6 +287,23 @@ def test_a_dry_run_of_replace_names_what_it_would_read(tmp_path: Path, capsys: p
         ("a/1.ndjson.gz", "the source no longer has it; its rows stay in the table")
     ]
     assert files_below(tmp_path / "lake") == before
+
+
+def test_a_dry_run_of_replace_says_which_deleted_rows_would_come_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "x", "gdpr", None)
+    world.land("a/2.ndjson.gz", "y")
+    world.land("b/3.ndjson.gz", "gdpr")
+    world.run()
+    world.table().delete("id = 'gdpr'")
+    found = answer(world, capsys, "replace", "--partition", "a", "--dry-run")
+    assert found["deleted"] == [{"path": "a/1.ndjson.gz", "rows": 1}]
+    assert main(["replace", str(world.config_file), "--path", "**", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "2 rows of 2 files that were committed were no longer in the table" in said
+    assert "they would come back\n   a/1.ndjson.gz: 1 rows\n   b/3.ndjson.gz: 1 rows\n" in said
 
 
 def test_people_read_what_became_of_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
