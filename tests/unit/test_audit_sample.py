@@ -108,6 +108,18 @@ def test_a_source_whose_format_has_a_schema_of_its_own(tmp_path: Path) -> None:
     assert_same(again(world, "1.txt"), 2)
 
 
+def test_a_table_with_partitions_constraints_and_columns_of_many_types(tmp_path: Path) -> None:
+    schema = "id STRING, ts TIMESTAMP_NTZ, n DECIMAL(5,2), m MAP<STRING, STRING>, b BINARY"
+    dated = {"schema": schema, "partition_columns": {"date": "date"}, "derive": {"up": "upper(id)"}}
+    world = world_of(tmp_path, dated)
+    world.pipeline = {"partition_by": ["date"], "constraints": {"short": "length(id) < 3"}}
+    good = {"id": "a", "ts": "2026-01-01T10:00:00", "n": 1.5, "m": {"x": "1", "y": None}, "b": "YWJj"}
+    lines = "\n".join(map(json.dumps, (good, {"id": "b"}, {"id": "too long"})))
+    world.land_bytes("date=2026-01-02/1.ndjson", lines.encode())
+    world.run()
+    assert_same(again(world, "date=2026-01-02/1.ndjson"), 2)
+
+
 # -- values that the file does not have
 
 
