@@ -2,6 +2,7 @@
 of a table that only has no rows of the source."""
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,9 @@ from deltalake import write_deltalake
 
 from blizzard.audit.report import Verdict as AuditVerdict
 from blizzard.cli import main
-from blizzard.doctor.check import Verdict
+from blizzard.doctor.check import Finding, Verdict
+from blizzard.doctor.examine import examine
+from blizzard.doctor.table import CHECKS, ExaminedTable
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import active_files
@@ -139,6 +142,23 @@ def test_a_source_without_rows_is_new_in_a_table_of_others(
     assert [(each["is_new"], each["problem"]) for each in plan["sources"]] == [(True, None)]
     (report,) = asked(world, capsys, "audit", "--source", "new", code=0)
     assert (report["verdict"], report["notices"]) == ("good", [])
+
+
+def test_a_source_of_topics_needs_its_txn_as_well(world: DoctorWorld) -> None:
+    kafka = {"bootstrap_servers": "127.0.0.1:1", "topics": ["t"]}
+    world.beside = {"clicks": {"kafka": kafka, "schema": "id STRING NOT NULL, amount BIGINT"}}
+
+    def txns() -> Finding:
+        pipelines = [*world.config().pipelines.values()]
+        table = ExaminedTable(pipelines[0].table_uri, world.store, pipelines, time.time, S3Settings())
+        (found,) = (each.finding for each in examine("t", table, CHECKS, lambda *_: None) if each.id == "table.txns")
+        return found
+
+    assert txns().verdict is Verdict.OK
+    rows = world.table().to_pyarrow_table()
+    theirs = [{**row, "_source": {**row["_source"], "source": "orders:clicks"}} for row in rows.to_pylist()]
+    write_deltalake(world.table(), pa.Table.from_pylist(theirs, rows.schema), mode="append")
+    assert (txns().verdict, "rows of orders:clicks, and no Txn" in txns().found) == (Verdict.PROBLEM, True)
 
 
 def test_a_table_without_rows_of_the_source_has_lost_no_txn(world: DoctorWorld) -> None:
