@@ -123,6 +123,8 @@ def _of_hadoop(body: bytes) -> Any:
             (chunk,) = struct.unpack_from(f"{size}s", body, at + 4)
             at += 4 + size
             content = _raw(chunk)
+            if not 0 < len(content) <= left:
+                raise ValueError("a chunk of another size than its block has left")
             left -= len(content)
             yield content
 
