@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -85,18 +85,14 @@ def command(
     chosen = selected(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else 0.0
     until_ts = point_in_time(until, "--until", now_ts) if until else math.inf
-    stages, paths = frozenset(map(str, stage or ())), given_paths(path, "--path")
-    wanted = LetterFilter(paths.matches, stages, reason, since_ts, until_ts, raw)
+    paths = given_paths(path, "--path")
+    wanted = LetterFilter(paths.matches, frozenset(map(str, stage or ())), reason, since_ts, until_ts, raw)
     most = (limit or math.inf) if details else 0
     settings = S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
         found = [letters_of(*each, settings, wanted, most, show, with_settled=with_settled) for each in chosen]
     paths.check(lambda text: is_file_of(chosen, settings, text))
-    if as_json:
-        typer.echo(json.dumps([letters.as_document(details=details) for letters in found], indent=2))
-    else:
-        for letters in found:
-            _print(letters)
+    _show(found, details=details, as_json=as_json)
     raise typer.Exit(1 if any(letters.unreadable for letters in found) else 0)
 
 
@@ -131,6 +127,14 @@ def letters_of(
             found.letters.append(letter)
     found.files, found.groups = len(versions), groups.largest_first()
     return found
+
+
+def _show(found: Sequence[Letters], *, details: bool, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([letters.as_document(details=details) for letters in found], indent=2))
+        return
+    for letters in found:
+        _print(letters)
 
 
 def _print(letters: Letters) -> None:

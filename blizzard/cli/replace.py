@@ -58,9 +58,9 @@ def command(
 def _refuse_local(chosen: Sequence[tuple[Pipeline, Source]], engine: EngineName | None, *, dry_run: bool) -> None:
     """A dry run needs no engine, so that of the configuration does not matter."""
     why = "only Spark takes rows out of a table, and nothing was read"
-    if engine is EngineName.LOCAL:
+    if engine is not None and not engine.has_spark:
         raise ConfigError([f"--engine local: expected auto or spark: {why}"])
-    local = {pipeline.name for pipeline, _ in chosen if EngineName(pipeline.engine) is EngineName.LOCAL}
+    local = {pipeline.name for pipeline, _ in chosen if not EngineName(pipeline.engine).has_spark}
     if local and engine is None and not dry_run:
         names = ", ".join(sorted(local))
         raise ConfigError([f"pipeline {names} has `engine: local`: expected --engine auto or spark with it: {why}"])

@@ -2,13 +2,12 @@
 usual way, after its work is done: then only the exit code of that process is wrong."""
 
 import os
-import pickle
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import ParamSpec, TypeVar
 
-from blizzard.errors import PermanentError, RetryableError
+from blizzard.errors import BlizzardError, PermanentError, RetryableError
 
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
@@ -50,8 +49,6 @@ def _answer(
 
 
 def _portable(error: Exception) -> Exception:
-    try:
-        pickle.loads(pickle.dumps(error))
-    except Exception:  # noqa: BLE001 - whatever it is, it would be lost with all that it says
-        return PermanentError(f"{type(error).__name__}: {error}")
-    return error
+    if isinstance(error, BlizzardError | OSError | ValueError):
+        return error
+    return PermanentError(f"{type(error).__name__}: {error}")
