@@ -210,11 +210,10 @@ def _refused(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
 
 def _superseded(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
     """The files that were overwritten again, and whose newer content is ingested."""
-    newest: dict[str, float] = {}
-    for entry in waiting:
-        newest[entry.path] = max(newest.get(entry.path, 0.0), entry.event_ts)
-    settled = SettledFiles(state.store, state.identity, state.known, silent).find([*newest])
-    return {path for path, found in settled.items() if found.time_ms >= int(newest[path] * 1000)}
+    settled = SettledFiles(state.store, state.identity, state.known, silent).find([*{each.path for each in waiting}])
+    others = [each for each in waiting if each.path in settled and each.etag != settled[each.path].etag]
+    newer = {each.path for each in others if each.event_ts * 1000 >= settled[each.path].time_ms + 1}
+    return {each.path for each in others} - newer
 
 
 # --- Sweeps ---

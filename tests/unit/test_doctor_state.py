@@ -197,6 +197,12 @@ def test_content_that_newer_one_has_replaced_does_not_wait(tmp_path: Path) -> No
     modified_ts = world.land("a.ndjson.gz", "a").stat().st_mtime
     world.run()
     append = partial(world.manifest.append, writer_id="w", now_ts=time.time(), floor=1)
+    info = world.source.files.head("a.ndjson.gz")
+    assert info is not None
+    append([Entry("b.ndjson.gz", 1, "e", 1.0)])
+    append([Entry("a.ndjson.gz", 1, info.etag, modified_ts)])
+    assert "1 files wait" in world.finding("state.backlog", later_secs=2 * DAY_SECS).found
+    shutil.rmtree(world.state / "pending")
     append([Entry("a.ndjson.gz", 1, "of before", modified_ts - 1)])
     found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
     assert (found.verdict, "newer content" in found.found) == (Verdict.OK, True), found
