@@ -260,7 +260,7 @@ class Audit:
         of_version = (commit for commit in commits if commit.version <= (self.snapshot.version or 0))
         found = deletions_of(gone, of_version, self.source.identity.app_id, TakenOut(self.source))
         before = self.tally.counts[GONE_BEFORE]
-        return replace(found, gone=found.gone + before, unknown=found.unknown + before)
+        return replace(found, gone=found.gone + before, before_rebuild=before)
 
     def _map(
         self, step: str, call: Callable[[str], str], parts: Sequence[str], counted: str | None, total: int

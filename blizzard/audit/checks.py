@@ -14,6 +14,7 @@ from blizzard.audit.tally import Tally
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.watermark import split_path
 from blizzard.storage.heads import heads
+from blizzard.storage.keys import is_plain
 from blizzard.storage.parallel_calls import ParallelCalls
 
 PART_ROWS = 500_000
@@ -93,10 +94,11 @@ def look_again(tally: Tally, source: AuditedSource, *, sequence_before: int) -> 
 
 
 def _leave_out_arrived(tally: Tally, source: AuditedSource) -> None:
-    """Of files that are announced and seem to be absent, those that the source has by now."""
+    """Of files that are announced and seem to be absent, those that the source has by now. What can be no path of an
+    object was announced by nobody of ours."""
     absent = tally.found.get("announced_absent", [])
-    now = heads(source.files, [path for (path,) in absent], at_once=PARALLEL_HEADS)
-    absent[:] = [[path] for (path,) in absent if now[path] is None]
+    now = heads(source.files, [path for (path,) in absent if is_plain(path)], at_once=PARALLEL_HEADS)
+    absent[:] = [[path] for (path,) in absent if now.get(path) is None]
     tally.counts["announced_absent"] = len(absent)
 
 

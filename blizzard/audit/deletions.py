@@ -30,12 +30,14 @@ EASTERNMOST = timedelta(hours=14)
 @dataclass(frozen=True, slots=True)
 class Deletions:
     """`gone`: rows. `unexplained`: those of them that no commit of the log has deleted. `unknown`: those that may have
-    been deleted before `log_begins`, a version of the table, from which on there is a log."""
+    been deleted before `log_begins`, a version of the table, from which on there is a log. `before_rebuild`: those that
+    were gone when the state was made anew from the others; nobody knows whether they had been deleted."""
 
     gone: int = 0
     unexplained: int = 0
     unknown: int = 0
     log_begins: int = 0
+    before_rebuild: int = 0
 
 
 def deletions_of(

@@ -167,6 +167,13 @@ def _before_the_log(deletions: Deletions) -> Iterator[Notice]:
             f"{deletions.unknown:,} of {deletions.gone:,} rows that are gone may have been deleted before version "
             f"{deletions.log_begins:,} of the table, from which on there is a log.",
         )
+    if deletions.before_rebuild:
+        yield Notice(
+            "rows_gone_before_the_log",
+            f"{deletions.before_rebuild:,} of {deletions.gone:,} rows that are gone were so when the state was made "
+            "anew from the other rows. Nobody knows whether somebody had deleted them: `blizzard audit --sample` reads "
+            "files again, and `blizzard replace --path` brings their rows back.",
+        )
 
 
 def topic_row_notices(judge: PartitionJudge, deletions: Deletions) -> Iterator[Notice]:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from blizzard.audit.source import AuditedSource
-from blizzard.errors import DataFileDamaged, NotFound
+from blizzard.errors import DataFileDamaged, NotFound, StorageError
 from blizzard.state.delta_log import Commit, commit_key
 from blizzard.state.delta_protocol import ABSOLUTE
 from blizzard.storage import json_fields
@@ -21,8 +21,8 @@ from blizzard.table.source_column import SourceColumn
 MAX_DATA_FILES = 100
 """Of a commit with more of them nobody looks."""
 AT_ONCE = 8
-UNKNOWN = (NotFound, DataFileDamaged, *json_fields.MALFORMED)
-"""Why a removed data file tells nothing: VACUUM has deleted it, for example."""
+UNKNOWN = (StorageError, DataFileDamaged, *json_fields.MALFORMED)
+"""Why a removed data file tells nothing: VACUUM has deleted it, or it was archived, for example."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -177,7 +177,7 @@ def _backlog(state: SourceState) -> Finding:
     if backlog.oldest_ts is None:
         return ok("nothing waits")
     secs = state.now_ts - backlog.oldest_ts
-    if secs >= BACKLOG_WARNING_SECS and backlog.files == _looked_at(state):
+    if secs >= BACKLOG_WARNING_SECS and _needs_no_run(state):
         return ok("nothing waits but files that were overwritten, and have their dead letters or newer content")
     found = f"{backlog.files:,} files{' or more' if backlog.truncated else ''} wait, the oldest for {age(secs)}"
     expected, advice = f"less than {age(BACKLOG_WARNING_SECS)}", "see docs/runbook.md#files-wait-too-long"
@@ -188,18 +188,22 @@ def _backlog(state: SourceState) -> Finding:
     return warning(found, expected=expected, advice=advice) if secs >= BACKLOG_WARNING_SECS else ok(found)
 
 
-def _looked_at(state: SourceState) -> int:
-    """How many of the files that wait have been overwritten, and need no run any more. The manifest keeps them until
+def _needs_no_run(state: SourceState) -> bool:
+    """Whether all files that wait have been overwritten, and a run has looked at them. The manifest keeps them until
     the next commit of other files: neither a refusal nor the replacing of rows consumes it."""
     if state.source.on_overwrite == "ignore" or state.backlog.files > MAX_REFUSED:
-        return 0
+        return False
     manifest = Manifest(state.store, state.identity.state_prefix, state.identity.source_id)
-    waiting = [
+    announced = [
         entry
         for item in manifest.unconsumed(state.known.position, [])
         for entry in item.segment.entries[item.first_entry :]
     ]
-    return len(_refused(state, waiting) | _superseded(state, waiting))
+    settled = SettledFiles(state.store, state.identity, state.known, silent)
+    verdict = settled.judge(announced)
+    waiting = [*verdict.late, *verdict.other]
+    paths = {entry.path for entry in waiting}
+    return len(paths) == state.backlog.files and paths <= _refused(state, waiting) | _superseded(settled, waiting)
 
 
 def _refused(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
@@ -208,12 +212,11 @@ def _refused(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
     return {entry.path for entry in waiting if letters.has_file(entry.path, entry.etag)}
 
 
-def _superseded(state: SourceState, waiting: Sequence[Entry]) -> set[str]:
+def _superseded(settled: SettledFiles, waiting: Sequence[Entry]) -> set[str]:
     """The files that were overwritten again, and whose newer content is ingested."""
-    settled = SettledFiles(state.store, state.identity, state.known, silent).find([*{each.path for each in waiting}])
-    others = [each for each in waiting if each.path in settled and each.etag != settled[each.path].etag]
-    newer = {each.path for each in others if each.event_ts * 1000 >= settled[each.path].time_ms + 1}
-    return {each.path for each in others} - newer
+    found = settled.find([*{entry.path for entry in waiting}])
+    newer = {each.path for each in waiting if each.path in found and each.event_ts * 1000 >= found[each.path].time_ms}
+    return {*found} - newer
 
 
 # --- Sweeps ---

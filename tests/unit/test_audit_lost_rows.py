@@ -4,15 +4,17 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from blizzard.audit import taken_out
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.audit.taken_out import TakenOut
 from blizzard.cli import main
+from blizzard.errors import StorageError
 from blizzard.state.delta_log import commit_key, parse_commit
 from spark_job.main import EXIT_STOPPED
 from tests.unit.interruptions import StopsAfter
@@ -116,6 +118,16 @@ def test_of_some_commits_nobody_knows_what_they_took_out(
         if "remove" in action:
             action["remove"] |= change(action["remove"]["path"])
     log.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    assert deleted_rows(world, 2) == math.inf
+
+
+def test_a_data_file_that_storage_refuses_tells_nothing(world: OperatorWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.table().delete("id = 'a1'")
+
+    def refuse(*_: object) -> NoReturn:
+        raise StorageError("archived")
+
+    monkeypatch.setattr(taken_out, "SourceColumn", refuse)
     assert deleted_rows(world, 2) == math.inf
 
 

@@ -185,6 +185,7 @@ def test_a_file_that_is_announced_after_the_listing_is_not_absent(
     world: OperatorWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.run()
+    absent = ["../forged", "a//none", "a/none.ndjson.gz"]
 
     def land_and_announce() -> None:
         world.land("a/3.ndjson.gz", "just now")
@@ -192,14 +193,14 @@ def test_a_file_that_is_announced_after_the_listing_is_not_absent(
         assert found is not None
         entries = [
             Entry(found.key, found.size, found.etag, found.modified_ts),
-            Entry("a/none.ndjson.gz", 9, "e", found.modified_ts),
+            *(Entry(path, 9, "e", found.modified_ts) for path in absent),
         ]
         world.manifest.append(entries, writer_id="w", now_ts=time.time(), floor=1)
 
     after("listed", land_and_announce, monkeypatch)
     report = world.audit()
     assert [(notice.kind, "a/none" in notice.text) for notice in report.notices] == [("announced_absent", True)]
-    assert (report.objects, report.pending, paths(report, "announced_absent")) == (3, 0, ["a/none.ndjson.gz"])
+    assert (report.objects, report.pending, paths(report, "announced_absent")) == (3, 0, absent)
 
 
 def test_only_a_folder(world: OperatorWorld) -> None:

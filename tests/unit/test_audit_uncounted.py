@@ -109,6 +109,7 @@ def test_rows_that_are_gone_between_others_are_found(
     assert (report["code"], deleted(report)) == (0, found)
     assert (report["rows"]["gone"], report["rows"]["unexplained"]) == (len(lost), 0)
     assert report["kinds"] == ["rows_deleted", "rows_uncounted", "rows_gone_before_the_log"]
+    assert f"{len(lost)} of {len(lost)} rows that are gone were so when the state was made anew" in str(report)
     assert report["names"]["rows_added"] == []
 
 

@@ -201,7 +201,7 @@ def test_content_that_newer_one_has_replaced_does_not_wait(tmp_path: Path) -> No
     assert info is not None
     append([Entry("b.ndjson.gz", 1, "e", 1.0)])
     append([Entry("a.ndjson.gz", 1, info.etag, modified_ts)])
-    assert "1 files wait" in world.finding("state.backlog", later_secs=2 * DAY_SECS).found
+    assert "1 files wait" in world.finding("state.backlog", later_secs=2 * DAY_SECS).found, "a duplicate is no answer"
     shutil.rmtree(world.state / "pending")
     append([Entry("a.ndjson.gz", 1, "of before", modified_ts - 1)])
     found = world.finding("state.backlog", later_secs=2 * DAY_SECS)
