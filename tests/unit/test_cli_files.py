@@ -170,6 +170,31 @@ def test_a_text_is_the_path_that_it_names_whatever_it_means_as_a_pattern(
     assert "PATTERN k{x.ndjson.gz: `{` and `}` do not pair up" in capsys.readouterr().err
 
 
+def test_folders_may_be_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    found = [f"date=2026-11-2{day}/x.ndjson.gz" for day in range(3)]
+    for path in found:
+        world.land(path, "x")
+    for place in ("", world.source.files.uri):
+        assert [*files(world, capsys, f"{place}date=2026-11-*/")] == found
+        assert [*files(world, capsys, f"{place}date=2026-11-2[01]/")] == found[:2]
+        assert files(world, capsys, f"{place}date=2027-*/") == {}
+    world.settings["uri"] = "incoming/[x]"
+    world.land("[x]/1.ndjson.gz", "x")
+    for uri in (world.source.files.uri, world.source.files.uri.rstrip("/")):
+        assert [*files(world, capsys, uri)] == ["1.ndjson.gz"]
+
+
+@pytest.mark.parametrize("wrong", ["a[b", "a[b/", "a//*", "*/../"])
+def test_what_is_no_pattern_is_wrong_below_whatever_place(
+    world: OperatorWorld, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in ("", world.source.files.uri, "s3://elsewhere/"):
+        assert main(["files", str(world.config_file), f"{place}{wrong}"]) == 2
+        assert f"PATTERN {place}{wrong}: " in capsys.readouterr().err
+    assert files(world, capsys, "s3://elsewhere/*", "s3://elsewhere/*/") == {}
+
+
 @pytest.mark.parametrize("options", [("--state", "absent"), ("--state", "committed"), ("--since", "1h")])
 def test_a_path_that_is_nowhere_is_told_whatever_else_was_asked_for(
     world: OperatorWorld, capsys: pytest.CaptureFixture[str], options: tuple[str, str]
