@@ -12,6 +12,8 @@ from blizzard.audit import rows_of_lives
 from blizzard.audit.lives import literal_prefix
 from blizzard.cli import main
 from blizzard.manifest.segments import Entry
+from spark_job.main import EXIT_STOPPED
+from tests.unit.interruptions import StopsAfter
 from tests.unit.operator_world import IDENTITY, OperatorWorld, files_below
 
 GOOD, DIRTY, TORN = "a/1.ndjson.gz", "a/2.ndjson.gz", "a/torn.ndjson.gz"
@@ -262,6 +264,21 @@ def test_rows_that_are_no_longer_in_the_table(world: OperatorWorld, capsys: pyte
     assert life["reason"].startswith("the source no longer has it; 2 of its 2 rows are no longer in the table")
     assert main(["files", str(world.config_file), GOOD]) == 0
     assert " rows           2, and 0 records refused; 0 in the table\n" in capsys.readouterr().out
+
+
+def test_rows_of_a_file_that_is_read_in_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path, {"pattern": "**", "checkpoint": {"interval_bytes": 1_000_000}})
+    world.land_bytes("a.ndjson", 250 * (b'{"id": "%s"}\n' % (b"x" * 8_000)))
+    stop = StopsAfter(1)
+    assert world.run_until(stop.event, stop.log) == EXIT_STOPPED
+    rows = world.table().to_pyarrow_table().num_rows
+    life = files(world, capsys)["a.ndjson"]
+    assert (life["state"], life["rows"], life["rows_found"]) == ("pending", rows, rows)
+    assert "no longer in the table" not in life["reason"]
+    world.table().delete()
+    life = files(world, capsys)["a.ndjson"]
+    assert life["rows_found"] == 0
+    assert f"; {rows} of its {rows} rows are no longer in the table" in life["reason"]
 
 
 def test_rows_that_are_there_twice(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
