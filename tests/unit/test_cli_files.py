@@ -235,6 +235,18 @@ def test_files_that_are_only_announced_are_among_the_others(
     assert found["a/gone.ndjson.gz"]["reason"].startswith("it is announced, and the source does not have it")
 
 
+def test_of_a_moved_table_nothing_waits_for_a_run(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    new = str(world.folder / "new")
+    assert main(["rebuild", str(world.config_file), "--to", new, "--swap", "--yes"]) == 0
+    announce(world, "d/gone.ndjson.gz", "x")
+    (world.folder / "incoming" / "d/gone.ndjson.gz").unlink()
+    announce(world, "d/there.ndjson.gz", "x")
+    capsys.readouterr()
+    for life in files(world, capsys, "d/gone.ndjson.gz", "d/there.ndjson.gz").values():
+        assert (life["state"], life["announced_by"]) == ("pending", "event")
+        assert "/new has taken the place of this one, which gets no more rows" in life["reason"]
+
+
 def test_the_source_itself_and_its_folders(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     every, uri = files(world, capsys), world.source.files.uri
     assert len(every) == 5
