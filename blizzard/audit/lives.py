@@ -216,7 +216,7 @@ class Lives:
     def _announced_only(self, path: str, etags: Mapping[str, str]) -> Life:
         etag, found_by = next(iter(etags.items()))
         reason = "it is announced, and the source does not have it: the next run gives it a dead letter"
-        reason = TXN_LOST if self.snapshot.txn_lost else reason
+        reason = TXN_LOST if self.snapshot.txn_lost else self.snapshot.checkpoint.about_move or reason
         return Life(self.source.identity.source_id, path, Fate.PENDING, reason, etag=etag, announced_by=found_by)
 
     def _announced_by_path(self) -> dict[str, dict[str, str]]:

@@ -8,7 +8,6 @@ from functools import partial
 
 from blizzard.audit.lives import Life
 from blizzard.audit.ranges import Ranges
-from blizzard.audit.reach import Fate
 from blizzard.audit.snapshot import Snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.table_rows import LOST, RowsPlan, rows_plan
@@ -30,9 +29,10 @@ Content = tuple[str, str]
 
 
 def with_rows(source: AuditedSource, snapshot: Snapshot, lives: Iterable[Life]) -> list[Life]:
-    """With `rows_found` of those that are committed with rows, and what it means if these are not all."""
+    """With `rows_found` of those of which a commit brought rows, whatever waits or was refused since, and what it means
+    if these are not all."""
     found = [*lives]
-    wanted = {life.path for life in found if life.state == Fate.COMMITTED and life.rows}
+    wanted = {life.path for life in found if life.etag_committed and life.rows}
     if not wanted or snapshot.version is None or _actions(source) > MAX_ACTIONS:
         return found
     active = active_files(source.table_uri, snapshot.version, source.s3)

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -149,9 +150,19 @@ def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeli
     places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
     plain = [glob for glob in asked.globs if is_plain(glob) and f"{glob.rstrip('/')}/" not in places]
     nowhere = [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
-    patterns = given_paths([glob for glob in asked.globs if "://" not in glob and glob not in plain], "PATTERN")
+    patterns = given_paths(
+        [glob for glob in asked.globs if glob not in plain], "PATTERN", partial(_as_pattern, places=places)
+    )
     patterns.check(lambda glob: any(_is_meant(path, glob, places) for path in paths))
     return nowhere
+
+
+def _as_pattern(glob: str, places: Collection[str]) -> str:
+    """As `_found` uses it: below its source, and of a folder all files. Topics have no folders."""
+    whole = f"{glob}/" if f"{glob}/" in places else glob
+    place = max((each for each in places if whole.startswith(each)), key=len, default="")
+    below = whole.removeprefix(place) if place else glob.partition("://")[2].lstrip("/") or glob
+    return f"{below}**" if places and (not below or below.endswith("/")) else below
 
 
 def _is_meant(path: str, glob: str, places: Collection[str]) -> bool:

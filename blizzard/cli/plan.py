@@ -18,13 +18,14 @@ from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.plan_topics import TopicPlan, topic_plan
 from blizzard.cli.selection import refuse_options_of_files, selected
+from blizzard.cli.source_status import run_status
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
-from blizzard.dispatch.run_records import Phase, RunLog
+from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
-from blizzard.errors import BucketMissing, ConfigError
+from blizzard.errors import ConfigError
 from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from blizzard.storage.open import open_store
@@ -179,18 +180,14 @@ def _pipeline_plan(
         costs: Sequence[Item] | None = bill(work, takes.secs, prices)
     else:
         costs = commits_bill(work, prices) if pipeline.table_uri.startswith("s3") else None
-    problem = _circuit(pipeline, settings)
+    problem = _no_run(pipeline, settings)
     return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices, problem)
 
 
-def _circuit(pipeline: Pipeline, settings: S3Settings) -> str | None:
-    store = open_store(pipeline.table_uri, settings, may_be_missing=True)
-    try:
-        latest = RunLog(store, pipeline.name, str).latest()
-    except BucketMissing:
-        return None
-    if latest is None or latest.phase is not Phase.OPEN:
-        return None
+def _no_run(pipeline: Pipeline, settings: S3Settings) -> str | None:
+    latest, problem = run_status(open_store(pipeline.table_uri, settings, may_be_missing=True), pipeline.name)
+    if latest is None or latest.phase != Phase.OPEN:
+        return problem
     return (
         f"the circuit is open after {latest.failures:,} failures ({latest.reason}), so that the dispatcher starts no "
         "run: docs/runbook.md#the-circuit-is-open; then `blizzard resume`"

@@ -105,7 +105,7 @@ def _lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _come_back(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Rows that somebody has deleted, of files that are replaced."""
+    """Rows that the table no longer has, of files that are replaced."""
     files = {file["path"] for file in (*answer["planned"], *answer["files"]) if file["kind"] == "replace"}
     files -= {file["path"] for file in answer["files"] if file["fate"] != "done"}
     come = "would come back" if answer["dry_run"] else "came back"
@@ -119,7 +119,8 @@ def _come_back(answer: Mapping[str, Any]) -> Iterator[str]:
         rows = sum(each["rows"] for each in deleted)
         yield (
             f" {rows:,} rows of {len(deleted):,} files that were committed were no longer in the table, so somebody "
-            f"had deleted them: as far as the files have them, they {come}"
+            "had deleted them, or data files of the table are lost (`blizzard audit` names them): as far as the files "
+            f"have them, they {come}"
         )
         yield from (f"   {each['path']}: {each['rows']:,} rows" for each in deleted[:SHOWN])
         if len(deleted) > SHOWN:

@@ -99,11 +99,14 @@ class GivenPaths:
             raise ConfigError([f"{self.option} {why}" for why in wrong])
 
 
-def given_paths(texts: Sequence[str] | None, option: str) -> GivenPaths:
+def given_paths(
+    texts: Sequence[str] | None, option: str, as_pattern: Callable[[str], str] = lambda text: text
+) -> GivenPaths:
+    """`as_pattern`: which pattern a text means."""
     patterns, wrong = list[Pattern](), dict[str, str]()
     for text in texts or ():
         try:
-            patterns.append(Pattern(text))
+            patterns.append(Pattern(as_pattern(text)))
         except ValueError as error:
             wrong[text] = f"{text}: {error}"
     return GivenPaths(texts or (), option, patterns, wrong)

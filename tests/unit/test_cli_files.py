@@ -12,6 +12,8 @@ from blizzard.audit import rows_of_lives
 from blizzard.audit.lives import literal_prefix
 from blizzard.cli import main
 from blizzard.manifest.segments import Entry
+from spark_job.main import EXIT_STOPPED
+from tests.unit.interruptions import StopsAfter
 from tests.unit.operator_world import IDENTITY, OperatorWorld, files_below
 
 GOOD, DIRTY, TORN = "a/1.ndjson.gz", "a/2.ndjson.gz", "a/torn.ndjson.gz"
@@ -170,6 +172,31 @@ def test_a_text_is_the_path_that_it_names_whatever_it_means_as_a_pattern(
     assert "PATTERN k{x.ndjson.gz: `{` and `}` do not pair up" in capsys.readouterr().err
 
 
+def test_folders_may_be_patterns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path)
+    found = [f"date=2026-11-2{day}/x.ndjson.gz" for day in range(3)]
+    for path in found:
+        world.land(path, "x")
+    for place in ("", world.source.files.uri):
+        assert [*files(world, capsys, f"{place}date=2026-11-*/")] == found
+        assert [*files(world, capsys, f"{place}date=2026-11-2[01]/")] == found[:2]
+        assert files(world, capsys, f"{place}date=2027-*/") == {}
+    world.settings["uri"] = "incoming/[x]"
+    world.land("[x]/1.ndjson.gz", "x")
+    for uri in (world.source.files.uri, world.source.files.uri.rstrip("/")):
+        assert [*files(world, capsys, uri)] == ["1.ndjson.gz"]
+
+
+@pytest.mark.parametrize("wrong", ["a[b", "a[b/", "a//*", "*/../"])
+def test_what_is_no_pattern_is_wrong_below_whatever_place(
+    world: OperatorWorld, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place in ("", world.source.files.uri, "s3://elsewhere/"):
+        assert main(["files", str(world.config_file), f"{place}{wrong}"]) == 2
+        assert f"PATTERN {place}{wrong}: " in capsys.readouterr().err
+    assert files(world, capsys, "s3://elsewhere/*", "s3://elsewhere/*/") == {}
+
+
 @pytest.mark.parametrize("options", [("--state", "absent"), ("--state", "committed"), ("--since", "1h")])
 def test_a_path_that_is_nowhere_is_told_whatever_else_was_asked_for(
     world: OperatorWorld, capsys: pytest.CaptureFixture[str], options: tuple[str, str]
@@ -208,6 +235,18 @@ def test_files_that_are_only_announced_are_among_the_others(
     assert found["a/gone.ndjson.gz"]["reason"].startswith("it is announced, and the source does not have it")
 
 
+def test_of_a_moved_table_nothing_waits_for_a_run(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    new = str(world.folder / "new")
+    assert main(["rebuild", str(world.config_file), "--to", new, "--swap", "--yes"]) == 0
+    announce(world, "d/gone.ndjson.gz", "x")
+    (world.folder / "incoming" / "d/gone.ndjson.gz").unlink()
+    announce(world, "d/there.ndjson.gz", "x")
+    capsys.readouterr()
+    for life in files(world, capsys, "d/gone.ndjson.gz", "d/there.ndjson.gz").values():
+        assert (life["state"], life["announced_by"]) == ("pending", "event")
+        assert "/new has taken the place of this one, which gets no more rows" in life["reason"]
+
+
 def test_the_source_itself_and_its_folders(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     every, uri = files(world, capsys), world.source.files.uri
     assert len(every) == 5
@@ -237,6 +276,21 @@ def test_rows_that_are_no_longer_in_the_table(world: OperatorWorld, capsys: pyte
     assert life["reason"].startswith("the source no longer has it; 2 of its 2 rows are no longer in the table")
     assert main(["files", str(world.config_file), GOOD]) == 0
     assert " rows           2, and 0 records refused; 0 in the table\n" in capsys.readouterr().out
+
+
+def test_rows_of_a_file_that_is_read_in_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = OperatorWorld(tmp_path, {"pattern": "**", "checkpoint": {"interval_bytes": 1_000_000}})
+    world.land_bytes("a.ndjson", 250 * (b'{"id": "%s"}\n' % (b"x" * 8_000)))
+    stop = StopsAfter(1)
+    assert world.run_until(stop.event, stop.log) == EXIT_STOPPED
+    rows = world.table().to_pyarrow_table().num_rows
+    life = files(world, capsys)["a.ndjson"]
+    assert (life["state"], life["rows"], life["rows_found"]) == ("pending", rows, rows)
+    assert "no longer in the table" not in life["reason"]
+    world.table().delete()
+    life = files(world, capsys)["a.ndjson"]
+    assert life["rows_found"] == 0
+    assert f"; {rows} of its {rows} rows are no longer in the table" in life["reason"]
 
 
 def test_rows_that_are_there_twice(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:

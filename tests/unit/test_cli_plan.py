@@ -96,6 +96,23 @@ def test_with_an_open_circuit_no_run_is_started(tmp_path: Path, capsys: pytest.C
     assert "takes        about" in shown
 
 
+def test_a_run_record_that_cannot_be_read_is_a_problem_of_the_plan_and_does_not_end_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = OperatorWorld(tmp_path)
+    world.land("a/1.ndjson.gz", "x")
+    store = LocalStore(str(tmp_path / "lake"), may_be_missing=True)
+    RunLog(store, "orders", str).append(RunRecord(0, "orders", "e", 3, Phase.RUNNING, "f"), now_ts=1.0)
+    (record,) = (tmp_path / "lake" / "_blizzard" / "_runs" / "orders").iterdir()
+    record.write_text("{")
+    assert main(["plan", str(world.config_file), "--json"]) == 1
+    (found,) = json.loads(capsys.readouterr().out)
+    assert "run record 0 of pipeline orders cannot be read" in found["problem"]
+    assert found["sources"][0]["files"] == 1
+    assert main(["plan", str(world.config_file)]) == 1
+    assert "no run       run record 0 of pipeline orders cannot be read" in capsys.readouterr().out
+
+
 def test_what_is_announced_and_what_nothing_announces(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = OperatorWorld(tmp_path, {"partition_filter": {"prefix_template": "date=%Y", "lookback": 1}})
     world.land("date=2200/1.ndjson.gz", "x")

@@ -303,7 +303,31 @@ def test_a_dry_run_of_replace_says_which_deleted_rows_would_come_back(
     assert main(["replace", str(world.config_file), "--path", "**", "--dry-run"]) == 0
     said = capsys.readouterr().out
     assert "2 rows of 2 files that were committed were no longer in the table" in said
+    assert "somebody had deleted them, or data files of the table are lost (`blizzard audit` names them)" in said
     assert "they would come back\n   a/1.ndjson.gz: 1 rows\n   b/3.ndjson.gz: 1 rows\n" in said
+
+
+@pytest.mark.parametrize("state", ["pending", "dead_lettered"])
+def test_deleted_rows_are_known_though_the_new_content_of_files_waits_or_was_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], state: str
+) -> None:
+    world = OperatorWorld(tmp_path, {"on_overwrite": "dead_letter"})
+    world.land("a/1.ndjson.gz", "x", "gdpr")
+    world.land("a/2.ndjson.gz", "y")
+    world.land("b/3.ndjson.gz", "gdpr")
+    world.run()
+    world.table().delete("id = 'gdpr'")
+    for path in ("a/1.ndjson.gz", "a/2.ndjson.gz"):
+        world.land(path, "other")
+    if state == "dead_lettered":
+        world.run()
+    assert main(["files", str(world.config_file), "--json", "a/"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["state"], first["rows_found"], second["rows_found"]) == (state, 1, 1)
+    assert "; 1 of its 2 rows are no longer in the table: somebody has deleted them" in first["reason"]
+    assert "no longer" not in second["reason"]
+    found = answer(world, capsys, "replace", "--path", "**", "--dry-run")
+    assert found["deleted"] == [{"path": "a/1.ndjson.gz", "rows": 1}, {"path": "b/3.ndjson.gz", "rows": 1}]
 
 
 def test_people_read_what_became_of_each_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
