@@ -140,7 +140,7 @@ def _txns(table: ExaminedTable) -> Finding:
         return skipped(f"{', '.join(without)} have no Txn, and nobody knows whether they have rows: {active.problem}")
     lost = [source_id for source_id in without if holds_rows(table.store, active, source_id)]
     if not lost:
-        return ok(f"every source that has rows has its Txn; {len(without):,} have neither")
+        return ok(f"{len(without):,} sources have no Txn, and no rows of them were found")
     return problem(
         f"the table has rows of {', '.join(lost)}, and no Txn that says which of their files are ingested, as after it "
         "was copied or rebuilt without its log: runs refuse it",

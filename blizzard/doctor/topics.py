@@ -1,7 +1,6 @@
 """Checks of sources that read topics: the state in the table, and whether the brokers agree with it."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,14 +14,16 @@ from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import Gap, lost_messages, topics_missing
 from blizzard.state.delta_log import DeltaLogTail
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
-from blizzard.state.topic_state import copied_state, newest_state
+from blizzard.state.topic_state import copied_state, newest_state, readable_copy
 from blizzard.storage.base import ObjectStore
 
 if TYPE_CHECKING:
     from blizzard.kafka.lag import PartitionLag  # needs Kafka's client
 
-SCAN_COMMITS = 1_000
+TAIL_COMMITS = 100
+"""Read before the table is asked for its Txn."""
 NAMED = 3
 """Topics or partitions that a finding names."""
 
@@ -39,16 +40,26 @@ class SourceTopics:
 
     @cached_property
     def checkpoint(self) -> TopicCheckpoint | None:
-        """Of the source's newest commit, if it is among the newest of the table; else the copy. Raises
-        UnreadableState, and PermanentError for the state of a source of files."""
-        with suppress(BucketMissing):
-            for commit in DeltaLogTail(self.store).commits(SCAN_COMMITS):
-                if self.identity.app_id in commit.txns:
-                    found, problem = newest_state(commit, self.identity, self.store)
-                    if problem is not None:
-                        raise problem
-                    return found
-        return copied_state(self.identity, self.store)
+        """Of the source's newest commit, however old that is; None: there is none. If the log no longer has it, the
+        copy of it. Raises UnreadableState, and PermanentError for the state of a source of files."""
+        try:
+            commits = DeltaLogTail(self.store).commits(TAIL_COMMITS)
+            newest = newest_commit_of(self.store, self.identity.app_id, commits, self._copied_sequence)
+        except BucketMissing:
+            return None
+        if newest.commit is not None:
+            found, problem = newest_state(newest.commit, self.identity, self.store)
+            if problem is not None:
+                raise problem
+            return found
+        copy = None if newest.sequence is None else copied_state(self.identity, self.store)
+        if newest.sequence is not None and (copy is None or copy.sequence != newest.sequence):
+            raise UnreadableState(no_checkpoint(newest.sequence))
+        return copy
+
+    def _copied_sequence(self) -> int | None:
+        copy = readable_copy(self.identity, self.store)
+        return None if copy is None else copy.sequence
 
     @cached_property
     def known(self) -> TopicCheckpoint | None:

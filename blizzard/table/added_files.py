@@ -69,14 +69,16 @@ class AddedFile:
 
 
 def added_files(table: DeltaTable) -> Sequence[AddedFile]:
-    """Newest first."""
+    """Newest first. Of a table without the column `_source` all rows are nobody's."""
     actions = pa.table(table.get_add_actions())
+    has_sources = any(field.name == "_source" for field in table.schema().fields)
+    rows = actions["num_records"].to_pylist()
     columns = (
         actions["path"].to_pylist(),
         actions["size_bytes"].to_pylist(),
         actions["modification_time"].to_pylist(),
-        actions["num_records"].to_pylist(),
-        _statistic(actions, "null_count", "source").to_pylist(),
+        rows,
+        _statistic(actions, "null_count", "source").to_pylist() if has_sources else rows,
         _bounds(actions, "source"),
         _bounds(actions, "sequence"),
         _bounds(actions, "file"),

@@ -160,14 +160,16 @@ def _others(old: HeldRows, new: HeldRows, known: Collection[str]) -> dict[str | 
 def _entries(
     parts: Parts, count: RowCounter, *, is_old: bool, tries: int = _VERSIONS_TRIED
 ) -> tuple[Iterator[LedgerEntry], HeldRows]:
-    """And the rows, of one version of the table, unless jobs commit all the time."""
+    """And the rows, of one version of the table, unless a job commits each time that this is read: then rows of commits
+    that the entries do not have yet may be among them."""
     version, keeper = parts.table.newest_version(), parts.keeper()
     checkpoint: Checkpoint = parts.recovered(keeper, moved=True).checkpoint
     if is_old:
         _refuse_rows_without_files(parts, checkpoint)
-    held = count(checkpoint)
-    if tries > 1 and parts.table.newest_version() != version:
+    newest = parts.table.newest_version()
+    if tries > 1 and newest != version:
         return _entries(parts, count, is_old=is_old, tries=tries - 1)
+    held = count(checkpoint, newest)
     count_files(keeper, checkpoint)  # fills what is lost
     return keeper.entries(checkpoint) if checkpoint.sequence >= 0 else iter(()), held
 

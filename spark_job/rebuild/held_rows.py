@@ -15,7 +15,6 @@ from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, items_at, joined
 from blizzard.audit.table_rows import CountRows, FileRun, parts_of, rows_plan
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.delta_log import DeltaLogTail
 from blizzard.table.active_files import ActiveFiles, active_files
 from blizzard.table.row_checksums import checksum_of_range
 from blizzard.table.row_checksums import joined as joined_checksums
@@ -61,19 +60,18 @@ class HeldRows:
 
 @dataclass(frozen=True, slots=True)
 class RowCounter:
-    """Counts the rows of the newest version. `folder`: made for what is found. `known`: the sources of the table; None:
+    """Counts the rows of one version. `folder`: made for what is found. `known`: the sources of the table; None:
     nobody asks for rows of others."""
 
     source: AuditedSource
     folder: Path
     known: Collection[str] | None = None
 
-    def __call__(self, checkpoint: Checkpoint) -> HeldRows:
-        """`checkpoint`: whose ledger divides the paths. Errors as of storage."""
+    def __call__(self, checkpoint: Checkpoint, version: int) -> HeldRows:
+        """`checkpoint`: whose ledger divides the paths. `version`: below 0: there is no table. Errors as of storage."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        version = DeltaLogTail(self.source.state).newest_version()
-        if version is None:
+        if version < 0:
             return HeldRows(self.folder)
         active = active_files(self.source.table_uri, version, self.source.s3)
         if active.problem is not None:

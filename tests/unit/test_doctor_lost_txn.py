@@ -2,6 +2,7 @@
 of a table that only has no rows of the source."""
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,8 +20,10 @@ from blizzard.doctor.examine import examine
 from blizzard.doctor.table import CHECKS, ExaminedTable
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
+from blizzard.table import lost_txn
 from blizzard.table.active_files import active_files
 from blizzard.table.lost_txn import TXN_LOST, holds_rows
+from tests.unit.added_rows import AddedRows, CountedStore, Row
 from tests.unit.doctor_world import DoctorWorld, assert_says_what_to_do
 from tests.unit.operator_world import IDENTITY, kinds
 from tests.unit.rebuild_lake import become_table_of
@@ -137,7 +140,7 @@ def test_a_source_without_rows_is_new_in_a_table_of_others(
     (world.folder / "elsewhere").mkdir()
     (world.folder / "elsewhere" / "n.ndjson").write_text('{"id": "n"}\n')
     found = world.finding("table.txns")
-    assert (found.verdict, found.found) == (Verdict.OK, "every source that has rows has its Txn; 1 have neither")
+    assert (found.verdict, found.found) == (Verdict.OK, "1 sources have no Txn, and no rows of them were found")
     (plan,) = asked(world, capsys, "plan", "--source", "new", code=0)
     assert [(each["is_new"], each["problem"]) for each in plan["sources"]] == [(True, None)]
     (report,) = asked(world, capsys, "audit", "--source", "new", code=0)
@@ -203,3 +206,52 @@ def test_the_only_source_of_a_data_file_needs_no_look_at_its_rows(tmp_path: Path
     for file in tmp_path.glob("*.parquet"):
         file.unlink()
     assert holds(tmp_path, "p:a")
+
+
+def without_source_column(folder: Path, files: int = 3) -> None:
+    for _ in range(files):
+        write_deltalake(str(folder), pa.table({"id": ["a", "b"], "amount": [1, 2]}), mode="append")
+
+
+def test_data_files_of_a_table_without_the_column_are_not_read(tmp_path: Path) -> None:
+    without_source_column(tmp_path)
+    active = active_files(str(tmp_path), 2, S3Settings())
+    store = CountedStore(tmp_path)
+    assert (len(active.files), active.problem, holds_rows(store, active, "p:a"), store.read) == (3, None, False, [])
+
+
+def test_rows_of_a_table_without_the_column_are_still_nobodys(tmp_path: Path) -> None:
+    made = DoctorWorld(tmp_path)
+    without_source_column(made.lake)
+    assert [(each.source, each.rows) for each in made.audit().others] == [(None, 6)]
+    made.table().delete("id = 'a'")
+    assert [(each.source, each.rows) for each in made.audit().others] == [(None, 3)]
+
+
+@pytest.mark.parametrize(("at", "held"), [(9, True), (7, True), (6, False), (0, False)])
+def test_so_many_data_files_are_read_and_no_more_the_newest_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, *, held: bool
+) -> None:
+    """Of files that have no statistics."""
+    monkeypatch.setattr(lost_txn, "MAX_FILES_READ", 3)
+    table = AddedRows(tmp_path)
+    paths = [table.add(Row("p:a" if number == at else "p:b"), stats="rows") for number in range(10)]
+    table.table()
+    store = CountedStore(tmp_path)
+    assert holds_rows(store, active_files(str(tmp_path), 0, S3Settings()), "p:a") is held
+    assert (store.keys == {*paths[-3:]}) or (held and store.keys < {*paths[-3:]})
+
+
+def test_data_files_are_read_at_the_same_time(tmp_path: Path) -> None:
+    table, both = AddedRows(tmp_path), threading.Barrier(2)
+    for _ in range(2):
+        table.add(Row("p:b"), stats="rows")
+    table.table()
+
+    class Meeting(CountedStore):
+        def get_range(self, key: str, start: int, size: int) -> bytes:
+            if key not in self.keys:
+                both.wait(timeout=60)
+            return super().get_range(key, start, size)
+
+    assert not holds_rows(Meeting(tmp_path), active_files(str(tmp_path), 0, S3Settings()), "p:a")

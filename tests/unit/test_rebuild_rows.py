@@ -1,6 +1,7 @@
 """What a swap does with rows of the old table that no file brings into the new one, and with deleted ones."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from blizzard.cli import main
 from spark_job.rebuild import held_rows, process
 from spark_job.rebuild.compare import Accepted
+from spark_job.rebuild.parts import Parts
 from tests.unit.rebuild_lake import CONFIG, RebuildLake
 
 LEGACY = CONFIG[CONFIG.index("      shop:") :].replace("shop:", "legacy:").replace("incoming", "other")
@@ -147,6 +149,67 @@ def test_a_table_whose_rows_cannot_be_counted_is_swapped_only_if_the_operator_ac
         assert lake.rebuild_table(accepted=accepted) == 1
         assert "maps its columns" in told[-1]["compared"]["problem"]
     assert lake.rebuild_table(accepted=Accepted(others=True, deleted=True)) == 0
+    lake.check("new")
+
+
+class Counts:
+    """Of the old table before an operator agrees: which versions are counted. `within`: called as each count begins."""
+
+    def __init__(self, lake: RebuildLake, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.versions = list[int]()
+        self.agreed = False
+        self.within: Callable[[], None] = lambda: None
+        read = held_rows.active_files
+
+        def active_files(uri: str, version: int, *more: Any) -> held_rows.ActiveFiles:
+            found = read(uri, version, *more)
+            if uri == lake.uri("lake") and not self.agreed:
+                self.versions.append(version)
+                self.within()
+            return found
+
+        monkeypatch.setattr(held_rows, "active_files", active_files)
+
+    def agree(self) -> bool:
+        self.agreed = True
+        return True
+
+
+def commit_another(lake: RebuildLake) -> None:
+    """A job of the old table does."""
+    lake.land(f"{len(lake.landed)}.ndjson")
+    assert lake.run() == 0
+
+
+def test_a_job_that_commits_while_rows_are_counted_does_not_make_them_be_counted_anew(
+    lake: RebuildLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = Counts(lake, monkeypatch)
+    counts.within = lambda: commit_another(lake)
+    version = DeltaTable(lake.uri("lake")).version()
+    assert lake.rebuild_table(agreed=counts.agree) == 0
+    assert counts.versions == [version]
+    lake.check("new")
+
+
+@pytest.mark.parametrize(("commits", "counted"), [(1, [1, 1]), (5, [5, 5])])
+def test_rows_are_counted_in_the_version_that_the_ledger_is_of(
+    lake: RebuildLake, monkeypatch: pytest.MonkeyPatch, commits: int, counted: list[int]
+) -> None:
+    """Unless a job commits after every look at the ledger: then rows of the last of these commits are counted, too,
+    without their entry, so that none can be lost. Compared twice: files of these commits are announced between."""
+    counts, recovered, left = Counts(lake, monkeypatch), Parts.recovered, [*range(commits)]
+
+    def then_commit(parts: Parts, *more: Any, **options: Any) -> Any:
+        found = recovered(parts, *more, **options)
+        if parts.state.uri.rstrip("/").endswith("/lake") and not counts.agreed and left:
+            left.pop()
+            commit_another(lake)
+        return found
+
+    monkeypatch.setattr(Parts, "recovered", then_commit)
+    assert lake.rebuild_table(agreed=counts.agree) == 0
+    assert counts.versions == counted
     lake.check("new")
 
 
