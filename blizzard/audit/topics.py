@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.audit.attempts import Key, without_commit
-from blizzard.audit.deletions import Deletions, deletions_of
+from blizzard.audit.deletions import Deletions
 from blizzard.audit.notices import DATA_FILES_LOST, data_file_notices, stranger_notices, topic_row_notices
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.strangers import Strangers, sources_committed_to, strangers_of
+from blizzard.audit.taken_out import explained
 from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.audit.topic_rows import TopicRows
@@ -23,7 +24,6 @@ from blizzard.kafka.epochs import cut_logs
 from blizzard.kafka.table_state import topic_state
 from blizzard.kafka.takeover import has_been_filled_by_another
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts, attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
@@ -83,7 +83,7 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
     deletions = Deletions()
     if stored.has_rows:
         judge.judge_without_brokers(partitions)
-        deletions = _explained(source, stored, judge)
+        deletions = explained(source, judge.gone, stored.version)
         stored.notices += topic_row_notices(judge, deletions)
     gone = sum(map(_gone, partitions))
     waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions) - gone
@@ -120,13 +120,6 @@ def _judge(source: AuditedTopics, stored: _Stored) -> PartitionJudge:
     checkpoint = stored.checkpoint or TopicCheckpoint(identity.pipeline, identity.source)
     receipts = Receipts(source.state, identity.state_prefix)
     return PartitionJudge(checkpoint, stored.rows, stored.letters, receipts)
-
-
-def _explained(source: AuditedTopics, stored: _Stored, judge: PartitionJudge) -> Deletions:
-    """Why rows are gone, as of the version of the table that was read."""
-    commits = DeltaLogTail(source.state).commits(WHOLE_LOG) if judge.gone else ()
-    of_version = (commit for commit in commits if commit.version <= (stored.version or 0))
-    return deletions_of(judge.gone, of_version, source.identity.app_id)
 
 
 def _gone(one: PartitionAudit) -> int:
