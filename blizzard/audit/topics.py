@@ -32,9 +32,10 @@ from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files
+from blizzard.table.lost_txn import TXN_LOST, holds_rows
 
 LETTERS_UNREADABLE = "letters_unreadable"
-BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE, "rows_gone", "rows_of_unknown_sources"}
+BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE, "rows_gone", "rows_of_unknown_sources", "txn_lost"}
 """Notices of what is lost or forged. Once the brokers no longer have its messages, nothing of it seems to be missing.
 """
 PARTITIONS_AT_ONCE = 64
@@ -87,7 +88,7 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
         stored.notices += topic_row_notices(judge, deletions)
     gone = sum(map(_gone, partitions))
     waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions) - gone
-    changed = sum(len(stored.rows[key]) for key in stored.rows.keys() - _keys(stored.checkpoint))
+    changed = _changed(stored)
     totals = {name: sum(getattr(one, name) for one in partitions) for name in ("committed", "dead_lettered", "missing")}
     bad = totals["missing"] or judge.doubled or judge.added or changed
     bad = bad or BAD & {notice.kind for notice in stored.notices}
@@ -127,15 +128,16 @@ def _gone(one: PartitionAudit) -> int:
     return max(0, min(one.first_offset, one.end_offset) - one.next_offset)
 
 
-def _keys(checkpoint: TopicCheckpoint | None) -> set[Key]:
-    """Of the partitions whose rows the table should have."""
-    if checkpoint is None:
-        return set()
-    return {
+def _changed(stored: _Stored) -> int:
+    """Rows of other topics than the checkpoint has."""
+    if stored.checkpoint is None:
+        return 0
+    own = {
         (path_of((name, number)), topic.topic_id)
-        for name, topic in checkpoint.topics.items()
+        for name, topic in stored.checkpoint.topics.items()
         for number in topic.next_offsets
     }
+    return sum(len(stored.rows[key]) for key in stored.rows.keys() - own)
 
 
 # -- the table and the letters
@@ -152,6 +154,8 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
     if active.problem is not None:
         stored.has_rows = False
         stored.notices.append(Notice("rows_not_compared", f"nothing was compared: {active.problem}"))
+    if stored.checkpoint is None and holds_rows(source.state, active, source.identity.source_id):
+        stored.notices.append(Notice("txn_lost", f"{TXN_LOST}."))
     _add_rows(source, active, stored, progress)
     _add_letters(source, stored)
     return stored
