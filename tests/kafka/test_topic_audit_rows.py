@@ -137,6 +137,19 @@ def test_without_receipts_nobody_knows_the_rows_of_messages_that_are_gone(new_la
     assert (found["verdict"], kinds(found)) == ("notes", ["rows_uncounted"])
 
 
+def test_a_partition_that_began_with_a_gap_is_counted(new_lake: NewLake, capsys: Capsys) -> None:
+    lake, kafka = new_lake(), "on_lost_offsets: continue"
+    lake.run(NDJSON, kafka)
+    lake.produce(*[b'{"id": %d}' % n for n in range(6)])
+    forget_before(lake, 4)
+    lake.run(NDJSON, kafka)
+    found = audit(lake, capsys, NDJSON, kafka)
+    assert (counts(found), kinds(found)) == ({"objects": 2, "committed": 2, "lost": 4}, [])
+    append(lake, {"row": 1})
+    found = audit(lake, capsys, NDJSON, kafka, code=1)
+    assert (counts(found)["added"], kinds(found)) == (1, ["rows_added"])
+
+
 def test_rows_of_strangers_are_told(new_lake: NewLake, capsys: Capsys) -> None:
     lake = six_messages(new_lake)
     healthy = audit(lake, capsys, NDJSON)
