@@ -63,7 +63,9 @@ class _Stored:
 @dataclass(frozen=True, slots=True)
 class AuditedTopics:
     """`state`: the table, with the source's state. `offsets`: reads them from the brokers. `known`: the sources that
-    are configured for the table; None: nobody asks for rows of others."""
+    are configured for the table; None: nobody asks for rows of others. `by_receipts`: whether receipts and log are read
+    for what the brokers do not have; if not, nothing counts as gone, and as added only what no commit can have
+    brought."""
 
     identity: SourceIdentity
     table_uri: str
@@ -72,6 +74,7 @@ class AuditedTopics:
     brokers: Brokers
     offsets: Offsets
     known: Collection[str] | None = None
+    by_receipts: bool = True
 
 
 def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress: Progress) -> TopicAuditReport:
@@ -119,7 +122,7 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
 def _judge(source: AuditedTopics, stored: _Stored) -> PartitionJudge:
     identity = source.identity
     checkpoint = stored.checkpoint or TopicCheckpoint(identity.pipeline, identity.source)
-    receipts = Receipts(source.state, identity.state_prefix)
+    receipts = Receipts(source.state, identity.state_prefix) if source.by_receipts else None
     return PartitionJudge(checkpoint, stored.rows, stored.letters, receipts)
 
 
