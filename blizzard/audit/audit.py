@@ -19,7 +19,7 @@ from blizzard.audit.announced import Announced, read_announced
 from blizzard.audit.checks import judge_suspects, judge_uncounted, look_again
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.compare import ComparePlan, CompareRange, readable_ledger
-from blizzard.audit.deletions import Deletions, deletions_of
+from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces, fill_gaps
 from blizzard.audit.letters import judge_doubled
 from blizzard.audit.listing import ListingPlan, ListRanges
@@ -34,10 +34,9 @@ from blizzard.audit.spill import Place, from_json, joined
 from blizzard.audit.strangers import Strangers, by_kind, sources_committed_to, strangers_of
 from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import CountNumbers, CountRows, RowsPlan, entries_of_commits, parts_of, rows_plan
-from blizzard.audit.taken_out import TakenOut
+from blizzard.audit.taken_out import explained
 from blizzard.audit.tally import DIGEST_BYTES, Tally, digest_of
 from blizzard.state.checkpoint import Checkpoint
-from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.sweep.rules import MANY_FOLDERS
 from blizzard.table.active_files import ActiveFiles, active_files
 
@@ -255,10 +254,7 @@ class Audit:
 
     def _explain(self) -> Deletions:
         """Why rows are gone, as of the version of the table that was read."""
-        gone = +self.tally.gone
-        commits = DeltaLogTail(self.source.state).commits(WHOLE_LOG) if gone else ()
-        of_version = (commit for commit in commits if commit.version <= (self.snapshot.version or 0))
-        found = deletions_of(gone, of_version, self.source.identity.app_id, TakenOut(self.source))
+        found = explained(self.source, +self.tally.gone, self.snapshot.version)
         before = self.tally.counts[GONE_BEFORE]
         return replace(found, gone=found.gone + before, before_rebuild=before)
 

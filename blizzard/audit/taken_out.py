@@ -1,18 +1,21 @@
-"""How many rows of a source a commit of the table has taken out, by the data files that it removed and added."""
+"""How many rows of a source a commit of the table has taken out, by the data files that it removed and added; and so,
+why rows of it are gone."""
 
 import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
-from blizzard.audit.source import AuditedSource
+from blizzard.audit.deletions import Deletions, deletions_of
 from blizzard.errors import DataFileDamaged, NotFound, StorageError
-from blizzard.state.delta_log import Commit, commit_key
+from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail, commit_key
 from blizzard.state.delta_protocol import ABSOLUTE
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage import json_fields
+from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.table.added_files import MAX_TIME, AddedFile
 from blizzard.table.row_runs import rows_of
@@ -25,11 +28,21 @@ UNKNOWN = (StorageError, DataFileDamaged, *json_fields.MALFORMED)
 """Why a removed data file tells nothing: VACUUM has deleted it, or it was archived, for example."""
 
 
+class SourceOfTable(Protocol):
+    """`state`: the table, with the source's state."""
+
+    @property
+    def identity(self) -> SourceIdentity: ...
+
+    @property
+    def state(self) -> ObjectStore: ...
+
+
 @dataclass(frozen=True, slots=True)
 class TakenOut:
     """Called with a commit. Infinity: nobody knows, as of one with deletion vectors, or whose data files are gone."""
 
-    source: AuditedSource
+    source: SourceOfTable
 
     def __call__(self, commit: Commit) -> float:
         try:
@@ -76,3 +89,10 @@ def _file_actions(data: bytes) -> Iterable[Mapping[str, Any]]:
 def _is_in_part(file: Mapping[str, Any]) -> bool:
     """Whether it is not in the table's folder, or not all of its rows are meant."""
     return bool(file.get("deletionVector") or ABSOLUTE.match(json_fields.text(file["path"])))
+
+
+def explained(source: SourceOfTable, gone: Mapping[int, int], version: int | None) -> Deletions:
+    """Why rows are gone, as of this version of the table. `gone`: as of `deletions_of`."""
+    commits = DeltaLogTail(source.state).commits(WHOLE_LOG) if gone else ()
+    of_version = (commit for commit in commits if commit.version <= (version or 0))
+    return deletions_of(gone, of_version, source.identity.app_id, TakenOut(source))

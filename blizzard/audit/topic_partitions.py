@@ -22,14 +22,15 @@ NAMED = 1000
 
 @dataclass(slots=True)
 class PartitionJudge:
-    """`checkpoint`: of the source, which knows the partitions. `named`: by kind, ranges of offsets, at most NAMED of
-    each. `doubled`, `added`, `gone`: of all partitions that were judged, `gone` by the sequence of the commit.
-    `with_added`, `with_gone`: paths. `uncounted`: paths of partitions of which receipts are lost that are needed."""
+    """`checkpoint`: of the source, which knows the partitions. `receipts`: None: they are not read. `named`: by kind,
+    ranges of offsets, at most NAMED of each. `doubled`, `added`, `gone`: of all partitions that were judged, `gone` by
+    the sequence of the commit. `with_added`, `with_gone`: paths. `uncounted`: paths of partitions of which receipts are
+    lost that are needed."""
 
     checkpoint: TopicCheckpoint
     rows: "Mapping[Key, array[int]]"
     letters: Mapping[Key, Collection[int]]
-    receipts: Receipts
+    receipts: Receipts | None
     named: dict[str, list[dict[str, Any]]] = field(
         default_factory=lambda: {"missing": [], "doubled": [], "added": []},
     )
@@ -82,9 +83,9 @@ class PartitionJudge:
         self._name("doubled", partition, doubled.take(pc.sort_indices(doubled)))
         self._name("added", partition, counts.forged)
         added, gone = len(counts.forged), 0
-        if not vouched:
+        if not vouched and self.receipts is not None:
             began = self._began(partition)
-            by_receipts = compared(self._brought_to(partition), counts.own, began, counts.end)
+            by_receipts = compared(self._brought_to(partition, self.receipts), counts.own, began, counts.end)
             added, gone = added + by_receipts.added, by_receipts.gone.total()
             self.gone += by_receipts.gone
             if began is not None and not by_receipts.is_complete:
@@ -94,9 +95,9 @@ class PartitionJudge:
         self.with_gone += [path] if gone else []
         return len(doubled), added, gone
 
-    def _brought_to(self, partition: Partition) -> Brought | None:
+    def _brought_to(self, partition: Partition, receipts: Receipts) -> Brought | None:
         if self._brought is None:
-            self._brought = brought_by_commits(self.receipts, self.checkpoint)
+            self._brought = brought_by_commits(receipts, self.checkpoint)
         return self._brought.get(self._key(partition))
 
     def _key(self, partition: Partition) -> Key:

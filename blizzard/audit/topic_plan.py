@@ -24,9 +24,12 @@ from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
 from blizzard.state.run_ref import SequenceRange
-from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
+from blizzard.storage.s3_connection import S3Settings
+from blizzard.table.active_files import active_files
+from blizzard.table.lost_txn import TXN_LOST, holds_rows
 
 RECEIPTS = 20
 """So many of the newest commits tell how many messages an offset is, and how large one is."""
@@ -47,7 +50,7 @@ class PartitionBacklog:
 
 @dataclass(frozen=True, slots=True)
 class TopicBacklog:
-    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is committed yet.
+    """`problem`: why the next run would stop; None: it would not. `is_new`: nothing of the source is in the table yet.
     `missing`: topics, or the pattern, as of `topics_missing`, without which the run goes on."""
 
     is_new: bool
@@ -86,18 +89,32 @@ class MessageHistory:
         return round(messages * count / self.messages) if self.messages else None
 
 
+def has_lost_txn(
+    state: TopicState, store: ObjectStore, identity: SourceIdentity, table_uri: str, settings: S3Settings
+) -> bool:
+    """Whether the table has rows of the source and no Txn of it, so that runs refuse it. `store`: the table's."""
+    if state.version is None or state.checkpoint is not None:
+        return False
+    return holds_rows(store, active_files(table_uri, state.version, settings), identity.source_id)
+
+
 def topic_backlog(
-    state: TopicState, store: ObjectStore, identity: SourceIdentity, brokers: Brokers, options: KafkaOptions
+    state: TopicState,
+    store: ObjectStore,
+    identity: SourceIdentity,
+    brokers: Brokers,
+    options: KafkaOptions,
+    *,
+    txn_lost: bool,
 ) -> TopicBacklog:
-    """As the next run would find it, without committing where a new source begins. `store`: the table's. Errors as of
-    `Brokers`, and of storage; PermanentError or RecoveryError for a source that cannot begin."""
-    is_new = state.checkpoint is None
-    if state.checkpoint is None:
+    """As the next run would find it, without committing where a new source begins. `store`: the table's. `txn_lost`: as
+    of `has_lost_txn`; the backlog is that of a new source then. Errors as of `Brokers`, and of storage; PermanentError
+    or RecoveryError for a source that cannot begin."""
+    is_new = state.checkpoint is None and not txn_lost
+    checkpoint = state.checkpoint
+    if checkpoint is None:
         known = taken_over(txns_of(store) if state.version is not None else (), options, identity.source_id)
-        fresh = TopicCheckpoint(identity.pipeline, identity.source)
-        checkpoint = first_positions(brokers, options, fresh, known)
-    else:
-        checkpoint = state.checkpoint
+        checkpoint = first_positions(brokers, options, TopicCheckpoint(identity.pipeline, identity.source), known)
     cluster = brokers.cluster()
     missing = topics_missing(options, cluster.topics.keys())
     try:
@@ -111,10 +128,7 @@ def topic_backlog(
     gaps = lost_before(checkpoint, brokers, ends)
     lost = {gap.partition: gap.end - gap.start for gap in gaps}
     behind = with_offsets(checkpoint, {gap.partition: gap.end for gap in gaps})
-    found = []
-    for (topic, number), end in sorted(ends.items()):
-        at = behind.topics[topic].next_offsets[number]
-        found.append(PartitionBacklog(topic, number, at, end, max(0, end - at), lost.get((topic, number), 0)))
+    found = [_of_partition(each, behind, end, lost.get(each, 0)) for each, end in sorted(ends.items())]
     problem = None
     try:
         check_logs(brokers, with_other_leaders(checkpoint, told))
@@ -123,7 +137,13 @@ def topic_backlog(
             refuse_gaps(gaps, identity.source_id)
     except (RecoveryError, RetryableError) as error:
         problem = str(error)
-    return TopicBacklog(is_new, found, problem, missing)
+    return TopicBacklog(is_new, found, TXN_LOST if txn_lost else problem, missing)
+
+
+def _of_partition(partition: Partition, checkpoint: TopicCheckpoint, end: int, lost: int) -> PartitionBacklog:
+    topic, number = partition
+    at = checkpoint.topics[topic].next_offsets[number]
+    return PartitionBacklog(topic, number, at, end, max(0, end - at), lost)
 
 
 def commits_of(lag: int, bytes_each: float | None, limits: BatchLimits) -> int:

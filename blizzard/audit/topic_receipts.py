@@ -11,7 +11,7 @@ from blizzard.audit.attempts import Key
 from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain
 from blizzard.state.receipts import ReceiptLine, Receipts, Repair
 from blizzard.state.run_ref import SequenceRange
-from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.topic_checkpoint import TopicCheckpoint, path_of
 
 NOBODY_KNOWS = -1
 """The sequence of a commit that may be any."""
@@ -30,11 +30,13 @@ class BroughtRange(NamedTuple):
 @dataclass(slots=True)
 class Brought:
     """Of one partition, the newest first, as far back as there are receipts. `put_back`: rows of messages that had been
-    refused before, of whichever offset. `is_closed`: what was before does not count, or is not known."""
+    refused before, of whichever offset. `is_closed`: what was before does not count, or is not known. `is_whole`: the
+    receipts of all commits were read, and all count."""
 
     ranges: list[BroughtRange] = field(default_factory=list)
     put_back: int = 0
     is_closed: bool = False
+    is_whole: bool = False
 
 
 class RowsComparison(NamedTuple):
@@ -47,15 +49,21 @@ class RowsComparison(NamedTuple):
 
 
 def brought_by_commits(receipts: Receipts, checkpoint: TopicCheckpoint) -> dict[Key, Brought]:
-    """Reads all receipts from that of `checkpoint` back to the first one that is lost."""
-    found: dict[Key, Brought] = {}
+    """Reads all receipts from that of `checkpoint` back to the first one that is lost. Has all of its partitions."""
+    found = {
+        (path_of((name, number)), topic.topic_id): Brought()
+        for name, topic in checkpoint.topics.items()
+        for number in topic.next_offsets
+    }
     for receipt in ReceiptChain(receipts).back_from(checkpoint.receipt, SequenceRange(0, checkpoint.sequence)):
         if isinstance(receipt, MissingReceipts):
-            break
+            return found
         for line in receipt.lines:
             brought = found.setdefault((line.path, line.etag), Brought())
             if not brought.is_closed:
                 _add(brought, line, receipt.sequence, receipt.offsets.get(line.path))
+    for brought in found.values():
+        brought.is_whole = not brought.is_closed
     return found
 
 
@@ -72,11 +80,13 @@ def _add(brought: Brought, line: ReceiptLine, sequence: int, offsets: tuple[int,
 
 
 def compared(brought: Brought | None, rows: pa.Array, first: int | None, end: int) -> RowsComparison:
-    """`rows`: offsets of rows, ascending, each once. `first`: where the source began; None: nobody knows. `end`: where
-    it stands. What was put back may make up for what is gone, as long as receipts are lost."""
-    ranges = [] if brought is None else brought.ranges
+    """`rows`: offsets of rows, ascending, each once, none before `first`. `first`: where the source began, behind which
+    may be a gap; None: nobody knows. `end`: where it stands. What was put back may make up for what is gone, as long as
+    receipts are lost."""
+    brought = brought or Brought()
+    ranges = brought.ranges
     low = ranges[-1].first if ranges else end
-    is_complete = low == 0 or (first is not None and low <= first)
+    is_complete = low == 0 or (first is not None and (low <= first or brought.is_whole))
     gone, inside, extra = Counter[int](), 0, 0
     following = end
     for each in ranges:
@@ -86,10 +96,9 @@ def compared(brought: Brought | None, rows: pa.Array, first: int | None, end: in
         following = each.first
     if not is_complete:
         return RowsComparison(+gone, 0, is_complete)
-    put_back = 0 if brought is None else brought.put_back
-    extra += _count(rows, low, end) - inside
-    added = max(0, extra - put_back)
-    gone[NOBODY_KNOWS] += put_back + added - extra
+    extra += _count(rows, 0, end) - inside
+    added = max(0, extra - brought.put_back)
+    gone[NOBODY_KNOWS] += brought.put_back + added - extra
     return RowsComparison(+gone, added, is_complete)
 
 

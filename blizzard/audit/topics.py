@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from blizzard.audit.attempts import Key, without_commit
-from blizzard.audit.deletions import Deletions, deletions_of
+from blizzard.audit.deletions import Deletions
 from blizzard.audit.notices import DATA_FILES_LOST, data_file_notices, stranger_notices, topic_row_notices
 from blizzard.audit.report import Notice, Verdict
 from blizzard.audit.strangers import Strangers, sources_committed_to, strangers_of
+from blizzard.audit.taken_out import explained
 from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
 from blizzard.audit.topic_rows import TopicRows
@@ -23,7 +24,6 @@ from blizzard.kafka.epochs import cut_logs
 from blizzard.kafka.table_state import topic_state
 from blizzard.kafka.takeover import has_been_filled_by_another
 from blizzard.state.dead_letters import DeadLetters
-from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts, attempt_of
 from blizzard.state.settled_letters import letters_with_settlements
@@ -32,9 +32,10 @@ from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ActiveFiles, active_files
+from blizzard.table.lost_txn import TXN_LOST, holds_rows
 
 LETTERS_UNREADABLE = "letters_unreadable"
-BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE, "rows_gone", "rows_of_unknown_sources"}
+BAD = {DATA_FILES_LOST, LETTERS_UNREADABLE, "rows_gone", "rows_of_unknown_sources", "txn_lost"}
 """Notices of what is lost or forged. Once the brokers no longer have its messages, nothing of it seems to be missing.
 """
 PARTITIONS_AT_ONCE = 64
@@ -62,7 +63,9 @@ class _Stored:
 @dataclass(frozen=True, slots=True)
 class AuditedTopics:
     """`state`: the table, with the source's state. `offsets`: reads them from the brokers. `known`: the sources that
-    are configured for the table; None: nobody asks for rows of others."""
+    are configured for the table; None: nobody asks for rows of others. `by_receipts`: whether receipts and log are read
+    for what the brokers do not have; if not, nothing counts as gone, and as added only what no commit can have
+    brought."""
 
     identity: SourceIdentity
     table_uri: str
@@ -71,6 +74,7 @@ class AuditedTopics:
     brokers: Brokers
     offsets: Offsets
     known: Collection[str] | None = None
+    by_receipts: bool = True
 
 
 def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress: Progress) -> TopicAuditReport:
@@ -83,11 +87,11 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
     deletions = Deletions()
     if stored.has_rows:
         judge.judge_without_brokers(partitions)
-        deletions = _explained(source, stored, judge)
+        deletions = explained(source, judge.gone, stored.version)
         stored.notices += topic_row_notices(judge, deletions)
     gone = sum(map(_gone, partitions))
     waiting = sum(max(0, one.end_offset - one.next_offset) for one in partitions) - gone
-    changed = sum(len(stored.rows[key]) for key in stored.rows.keys() - _keys(stored.checkpoint))
+    changed = _changed(stored)
     totals = {name: sum(getattr(one, name) for one in partitions) for name in ("committed", "dead_lettered", "missing")}
     bad = totals["missing"] or judge.doubled or judge.added or changed
     bad = bad or BAD & {notice.kind for notice in stored.notices}
@@ -118,15 +122,8 @@ def audit_topics(source: AuditedTopics, *, clock: Callable[[], float], progress:
 def _judge(source: AuditedTopics, stored: _Stored) -> PartitionJudge:
     identity = source.identity
     checkpoint = stored.checkpoint or TopicCheckpoint(identity.pipeline, identity.source)
-    receipts = Receipts(source.state, identity.state_prefix)
+    receipts = Receipts(source.state, identity.state_prefix) if source.by_receipts else None
     return PartitionJudge(checkpoint, stored.rows, stored.letters, receipts)
-
-
-def _explained(source: AuditedTopics, stored: _Stored, judge: PartitionJudge) -> Deletions:
-    """Why rows are gone, as of the version of the table that was read."""
-    commits = DeltaLogTail(source.state).commits(WHOLE_LOG) if judge.gone else ()
-    of_version = (commit for commit in commits if commit.version <= (stored.version or 0))
-    return deletions_of(judge.gone, of_version, source.identity.app_id)
 
 
 def _gone(one: PartitionAudit) -> int:
@@ -134,15 +131,16 @@ def _gone(one: PartitionAudit) -> int:
     return max(0, min(one.first_offset, one.end_offset) - one.next_offset)
 
 
-def _keys(checkpoint: TopicCheckpoint | None) -> set[Key]:
-    """Of the partitions whose rows the table should have."""
-    if checkpoint is None:
-        return set()
-    return {
+def _changed(stored: _Stored) -> int:
+    """Rows of other topics than the checkpoint has."""
+    if stored.checkpoint is None:
+        return 0
+    own = {
         (path_of((name, number)), topic.topic_id)
-        for name, topic in checkpoint.topics.items()
+        for name, topic in stored.checkpoint.topics.items()
         for number in topic.next_offsets
     }
+    return sum(len(stored.rows[key]) for key in stored.rows.keys() - own)
 
 
 # -- the table and the letters
@@ -159,6 +157,8 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
     if active.problem is not None:
         stored.has_rows = False
         stored.notices.append(Notice("rows_not_compared", f"nothing was compared: {active.problem}"))
+    if stored.checkpoint is None and holds_rows(source.state, active, source.identity.source_id):
+        stored.notices.append(Notice("txn_lost", f"{TXN_LOST}."))
     _add_rows(source, active, stored, progress)
     _add_letters(source, stored)
     return stored

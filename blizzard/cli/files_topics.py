@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import typer
 
-from blizzard.audit.topic_plan import topic_backlog
+from blizzard.audit.topic_plan import has_lost_txn, topic_backlog
 from blizzard.audit.topic_ranges import CommittedRanges, OffsetsLife, committed_ranges, waiting_ranges, with_losses
 from blizzard.cli.brokers_of import brokers_of
 from blizzard.cli.files_asked import Asked
@@ -42,7 +42,8 @@ def topic_lives(
         ranges = committed_ranges(
             store, identity, state.checkpoint, matches, since_ts=asked.since_ts, limit=asked.limit
         )
-    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options)
+    txn_lost = has_lost_txn(state, store, identity, pipeline.table_uri, settings)
+    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options, txn_lost=txn_lost)
     _explain(source.id, ranges, backlog.problem)
     waiting: dict[str, list[OffsetsLife]] = {}
     for life in waiting_ranges(source.id, backlog.partitions, matches):

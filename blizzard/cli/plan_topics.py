@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from blizzard.audit.topic_plan import MessageHistory, TopicBacklog, commits_of, message_history, topic_backlog
+from blizzard.audit.topic_plan import (
+    MessageHistory,
+    TopicBacklog,
+    commits_of,
+    has_lost_txn,
+    message_history,
+    topic_backlog,
+)
 from blizzard.cli.brokers_of import brokers_of
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Pipeline, Source
@@ -112,7 +119,8 @@ def topic_plan(pipeline: Pipeline, source: Source, options: KafkaOptions, settin
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     state = topic_state(store, identity)
-    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options)
+    txn_lost = has_lost_txn(state, store, identity, pipeline.table_uri, settings)
+    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options, txn_lost=txn_lost)
     return TopicPlan(
         source.id,
         backlog,

@@ -13,7 +13,8 @@ from blizzard.storage.base import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """`version`: the table's; None: there is no table. `checkpoint`: None: nothing of the source is committed yet.
+    """`version`: of the table, which has the rows of `checkpoint` and none of later commits of the source; None: there
+    is no table. `checkpoint`: None: nothing of the source is committed yet.
     `problem`: why the checkpoint is that of the copy; None: it is that of the newest commit, or there is none."""
 
     version: int | None = None
@@ -37,12 +38,12 @@ def topic_state(store: ObjectStore, identity: SourceIdentity) -> TopicState:
     found, error = newest_state(own, identity, store)
     if error is not None and found is None:
         raise error
-    return TopicState(version, found, None if error is None else str(error))
+    return TopicState(max(version, own.version), found, None if error is None else str(error))
 
 
 def _without_commit(store: ObjectStore, identity: SourceIdentity, version: int) -> TopicState:
     """The log's JSON files have none: either there was none, or its file was cleaned up."""
-    sequence = next((txn.version for txn in txns_of(store) if txn.app_id == identity.app_id), None)
+    sequence = next((txn.version for txn in txns_of(store, through=version) if txn.app_id == identity.app_id), None)
     if sequence is None:
         return TopicState(version)
     copy = readable_copy(identity, store)

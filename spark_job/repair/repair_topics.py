@@ -61,7 +61,7 @@ def whole_partitions(parts: TableParts, options: KafkaOptions, matches: Callable
     """`matches`: of paths. Raises PermanentError if Kafka's client is not installed."""
     brokers = brokers_of(parts.source, options)
     place = parts.identity, parts.pipeline.table_uri, parts.state, parts.s3
-    return WholePartitions(AuditedTopics(*place, brokers, _offsets(options)), matches, time.time)
+    return WholePartitions(AuditedTopics(*place, brokers, _offsets(options), by_receipts=False), matches, time.time)
 
 
 def _offsets(options: KafkaOptions) -> Offsets:

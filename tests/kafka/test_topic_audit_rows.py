@@ -29,6 +29,13 @@ def append(lake: TopicLake, *sources: dict[str, Any] | None) -> None:
     write_deltalake(lake.table, pa.Table.from_pylist(forged, schema=rows.schema), mode="append")
 
 
+def take_out(lake: TopicLake, *offsets: int) -> None:
+    """Another program writes the table anew without the rows of these."""
+    rows = DeltaTable(lake.table).to_pyarrow_table()
+    kept = [row for row in rows.to_pylist() if row["_source"]["row"] not in offsets]
+    write_deltalake(lake.table, pa.Table.from_pylist(kept, schema=rows.schema), mode="overwrite")
+
+
 def six_messages(new_lake: NewLake) -> TopicLake:
     lake = new_lake()
     lake.produce(*[b'{"id": %d}' % n for n in range(6)])
@@ -88,15 +95,23 @@ def test_rows_that_are_gone_are_noted_without_their_messages(new_lake: NewLake, 
 
 
 def test_rows_that_nobody_has_deleted_are_gone(new_lake: NewLake, capsys: Capsys) -> None:
-    """Another program wrote the table anew without them."""
     lake = six_messages(new_lake)
     forget_before(lake, 4)
-    rows = DeltaTable(lake.table).to_pyarrow_table()
-    kept = [row for row in rows.to_pylist() if row["_source"]["row"] not in (1, 2)]
-    write_deltalake(lake.table, pa.Table.from_pylist(kept, schema=rows.schema), mode="overwrite")
+    take_out(lake, 1, 2)
     found = audit(lake, capsys, NDJSON, code=1)
     assert (counts(found), found["unexplained"]) == ({"objects": 2, "committed": 2}, 2)
     assert kinds(found) == ["rows_deleted", "rows_gone"]
+
+
+@pytest.mark.parametrize("source", ["who:knows", None])
+def test_a_delete_of_rows_of_others_explains_nothing(new_lake: NewLake, capsys: Capsys, source: str | None) -> None:
+    lake = six_messages(new_lake)
+    forget_before(lake, 4)
+    append(lake, *[None if source is None else {"source": source}] * 3)
+    DeltaTable(lake.table).delete("_source.source IS NULL" if source is None else f"_source.source = '{source}'")
+    take_out(lake, 1, 2)
+    found = audit(lake, capsys, NDJSON, code=1)
+    assert (found["gone"], found["unexplained"], kinds(found)) == (2, 2, ["rows_deleted", "rows_gone"])
 
 
 def test_a_row_of_an_offset_without_a_message_is_added(new_lake: NewLake, capsys: Capsys) -> None:
@@ -120,6 +135,19 @@ def test_without_receipts_nobody_knows_the_rows_of_messages_that_are_gone(new_la
     forget_before(lake, 4)
     found = audit(lake, capsys, NDJSON)
     assert (found["verdict"], kinds(found)) == ("notes", ["rows_uncounted"])
+
+
+def test_a_partition_that_began_with_a_gap_is_counted(new_lake: NewLake, capsys: Capsys) -> None:
+    lake, kafka = new_lake(), "on_lost_offsets: continue"
+    lake.run(NDJSON, kafka)
+    lake.produce(*[b'{"id": %d}' % n for n in range(6)])
+    forget_before(lake, 4)
+    lake.run(NDJSON, kafka)
+    found = audit(lake, capsys, NDJSON, kafka)
+    assert (counts(found), kinds(found)) == ({"objects": 2, "committed": 2, "lost": 4}, [])
+    append(lake, {"row": 1})
+    found = audit(lake, capsys, NDJSON, kafka, code=1)
+    assert (counts(found)["added"], kinds(found)) == (1, ["rows_added"])
 
 
 def test_rows_of_strangers_are_told(new_lake: NewLake, capsys: Capsys) -> None:

@@ -10,8 +10,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from blizzard.cli import main
 from blizzard.errors import TxnLost
+from blizzard.table.lost_txn import TXN_LOST
 from tests.kafka.test_topic_audit import audit, counts
 from tests.kafka.test_topic_faults import unreadable
+from tests.kafka.test_topic_plan import plan
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message, create_topic, delete_topic
 
@@ -109,6 +111,22 @@ def test_a_table_without_its_txns_goes_on_behind_its_rows(
     unreadable(lake)  # the Txns alone tell the position, too
     lake.run(source=NDJSON)
     assert lake.places() == [(0, 0), (0, 2), (0, 3), (0, 4), (1, 0), (2, 0)]
+
+
+@pytest.mark.parametrize("with_state", [True, False])
+def test_a_table_without_its_txns_is_called_that(new_lake: NewLake, capsys: Capsys, *, with_state: bool) -> None:
+    lake = new_lake()
+    lake.produce(b"a", b"b")
+    lake.run()
+    assert (plan(lake, capsys)["is_new"], plan(lake, capsys)["problem"]) == (False, None)
+    without_log(lake, with_state=with_state)
+    found = audit(lake, capsys, code=1)
+    assert (counts(found), found["verdict"]) == ({"objects": 2, "pending": 2}, "bad")
+    assert [notice["kind"] for notice in found["notices"]] == ["txn_lost"]
+    planned = plan(lake, capsys, code=1)
+    assert (planned["is_new"], planned["lag"], planned["problem"]) == (False, 2, TXN_LOST)
+    assert main(["files", str(lake.config_file())]) == 0
+    assert TXN_LOST in capsys.readouterr().err
 
 
 def test_where_the_source_began_is_kept_if_the_copy_says_so(new_lake: NewLake, capsys: Capsys) -> None:

@@ -139,7 +139,7 @@ def test_other_messages_are_not_taken_for_those_that_were_lost(
     found = replay(lake, capsys, code=1)
     assert fates(found) == [("0", "held", 1, 0), ("1", "refused", 1, 0)]
     assert "other-messages/0 was truncated below offset 5" in found["files"][0]["reason"]
-    file = str(lake.config_file(LENIENT, pipeline="engine: local"))
+    file = str(lake.config_file(LENIENT, pipeline="engine: auto"))
     assert main(["replace", "--path", "other-messages/0", file]) == 2
     assert "its log was truncated" in capsys.readouterr().err
     assert commits(lake) == version

@@ -5,7 +5,7 @@ import pytest
 
 from blizzard.audit.topic_receipts import NOBODY_KNOWS, Brought, BroughtRange, brought_by_commits, compared
 from blizzard.state.receipts import Offsets, ReceiptLine, Receipts, Repair
-from blizzard.state.topic_checkpoint import TopicCheckpoint
+from blizzard.state.topic_checkpoint import TopicCheckpoint, TopicPosition
 from blizzard.storage.memory import MemoryStore
 
 KEY = ("clicks/0", "topic id")
@@ -32,7 +32,8 @@ def brought(*commits: Commit | None) -> Brought | None:
         names = {"sequence": sequence, "attempt": "a", "previous": previous, "now_ts": 1.0}
         put = receipts.put(**names, lines=lines, offsets=offsets)
         previous = put.name if commit is not None else put.name.replace("-a-", "-lost-")
-    checkpoint = TopicCheckpoint("p", "s", len(commits) - 1, receipt=previous)
+    topics = {"clicks": TopicPosition(KEY[1], {0: 99})}
+    checkpoint = TopicCheckpoint("p", "s", len(commits) - 1, topics=topics, receipt=previous)
     return brought_by_commits(receipts, checkpoint).get(KEY)
 
 
@@ -76,6 +77,28 @@ def test_what_was_before_a_replace_does_not_count() -> None:
 def test_rows_of_offsets_that_no_commit_has_read_are_added() -> None:
     """Such as those that were gone before they were read."""
     assert judged(brought(read(2, 0, 2), read(2, 6, 8)), {0, 1, 4, 6, 7}, 8) == ({}, 1, True)
+
+
+GAP_FIRST = (read(2, 4, 6), read(1, 6, 8))
+"""The source began at 0, and the first four messages were gone before they were read."""
+
+
+@pytest.mark.parametrize(
+    ("rows", "gone", "added"),
+    [({4, 5, 6}, {}, 0), ({4, 6}, {0: 1}, 0), ({4, 5, 6, 7}, {}, 1), ({0, 3, 4, 5, 6}, {}, 2), ({0, 4, 6}, {0: 1}, 1)],
+)
+def test_a_partition_that_began_with_a_gap_is_complete(rows: set[int], gone: dict[int, int], added: int) -> None:
+    assert judged(brought(*GAP_FIRST), rows, 8) == (gone, added, True)
+    assert judged(brought(None, *GAP_FIRST), rows, 8)[2] is False
+    assert judged(brought((line(4), {}), *GAP_FIRST), rows, 8)[2] is False
+
+
+def test_a_partition_of_which_all_was_gone_before_it_was_read_is_complete() -> None:
+    """A commit has the messages of another one."""
+    of_another = line(1)._replace(path="clicks/1"), {"clicks/1": (0, 1)}
+    assert judged(brought(of_another), set(), 5) == ({}, 0, True)
+    assert judged(brought(of_another), {3}, 5) == ({}, 1, True)
+    assert judged(brought(None, of_another), {3}, 5) == ({}, 0, False)
 
 
 def test_behind_a_receipt_that_is_lost_nothing_is_known() -> None:
