@@ -5,7 +5,7 @@ import pytest
 from blizzard.errors import PermanentError
 from tests.kafka.test_topic_schema_infer import NDJSON, has_table, infer, record
 from tests.kafka.topic_lake import NewLake, TopicLake
-from tests.kafka.topics import end_offset, open_transaction, produce_in_transaction, until
+from tests.kafka.topics import end_offset, forget_before, open_transaction, produce_in_transaction, until
 
 
 def abort_messages(lake: TopicLake) -> None:
@@ -59,6 +59,19 @@ def test_a_partition_without_a_message_does_not_hold_up_the_others(new_lake: New
     lake.run(infer("checkpoint: {interval_records: 1}"))
     assert lake.places() == [(1, 0)]
     assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:0"] == 2
+
+
+def test_what_goes_before_the_first_commit_is_not_noticed(new_lake: NewLake) -> None:
+    lake, kafka = new_lake(), "on_lost_offsets: stop"
+    lake.produce(b"no json", b"no json")
+    with pytest.raises(PermanentError, match="none of the first 2 messages"):
+        lake.run(NDJSON, kafka)
+    forget_before(lake.settings, lake.topic, 0, 1)
+    lake.produce(record(id=1))
+    lake.run(NDJSON, kafka)
+    assert lake.places() == [(0, 2)]
+    assert [letter["row"] for letter in lake.letters()] == [1]
+    assert not lake.named("offsets_lost")
 
 
 def test_records_without_a_field_are_named_as_such(new_lake: NewLake) -> None:
