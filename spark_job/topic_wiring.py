@@ -194,8 +194,8 @@ def _late_schema(
 
 
 def _inferred(
-    logins: TopicLogins, infer: Callable[[Sequence[OffsetRange]], Inferred], ranges: Sequence[OffsetRange]
-) -> Inferred:
+    logins: TopicLogins, infer: Callable[[Sequence[OffsetRange]], Inferred | None], ranges: Sequence[OffsetRange]
+) -> Inferred | None:
     """As tasks that are refused, with another login if there is one by now."""
     try:
         return infer(ranges)

@@ -132,11 +132,8 @@ class AutoTable:
     ) -> None:
         self._ask(lambda table: table.check_changes(added, widened, constraints))
 
-    def add_columns(self, columns: Sequence[StructField]) -> None:
-        self._ask(lambda table: table.add_columns(columns))
-
-    def set_properties(self, properties: Mapping[str, str]) -> None:
-        self._ask(lambda table: table.set_properties(properties))
+    def add_columns(self, columns: Sequence[StructField], properties: Mapping[str, str]) -> None:
+        self._ask(lambda table: table.add_columns(columns, properties))
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:
         self._ask(lambda table: table.widen_columns(widened))

@@ -24,11 +24,13 @@ class FirstMessages:
     read: Callable[[Sequence[OffsetRange]], Messages]
     types: Callable[[], PayloadTypes]
 
-    def schema(self, ranges: Sequence[OffsetRange]) -> Inferred:
-        """Raises PermanentError if no message holds a record, ConfigError if the configuration does not fit what
-        they hold, and what reading raises."""
+    def schema(self, ranges: Sequence[OffsetRange]) -> Inferred | None:
+        """None: there is no message. Raises PermanentError if none holds a record with a field, ConfigError if the
+        configuration does not fit what they hold, and what reading raises."""
         with closing(self.read(ranges)) as messages:
             sample = observe_messages(messages, [one.path for one in ranges], self.types)
+        if not sample.messages:
+            return None
         found = self.records.columns(sample.observed)
         if not sample.observed.records or not found.schema.columns:
             raise PermanentError(self._nothing_found(sample, found))
@@ -37,6 +39,11 @@ class FirstMessages:
     def _nothing_found(self, sample: MessageSample, found: Storable) -> str:
         if sample.observed.records and found.left_out:
             return self.records.failed_without_columns(found)
+        if sample.observed.records:
+            return self.records.failed(
+                f"none of the {sample.observed.records:,} records in the first {sample.messages:,} messages has a "
+                "field. Write the `schema`; the next run looks again"
+            )
         example = f", such as {sample.fault}" if sample.fault else ""
         return self.records.failed(
             f"none of the first {sample.messages:,} messages holds a record that can be read as {self.format_name}"

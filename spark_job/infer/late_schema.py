@@ -192,21 +192,24 @@ class LateReader(Generic[F]):
 
 
 class LateRangesReader(Generic[F]):
-    """Implements `RangesReader`. `infer`: the schema of the messages from the beginnings of these ranges on. `make`:
-    a reader for the table of now."""
+    """Implements `RangesReader`. `infer`: the schema of the messages from the beginnings of these ranges on; None if
+    there are none. `make`: a reader for the table of now."""
 
     def __init__(
         self,
         late: LateSchema[F],
-        infer: Callable[[Sequence[OffsetRange]], Inferred],
+        infer: Callable[[Sequence[OffsetRange]], Inferred | None],
         make: Callable[[WarmTable[F]], RangesReader[F]],
     ) -> None:
         self._late = late
         self._infer = infer
         self._make = make
 
-    def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> F:
+    def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> F | None:
         """Raises PermanentError if no schema can be inferred."""
         if not self._late.is_known():
-            self._late.settle(self._infer(ranges))
+            inferred = self._infer(ranges)
+            if inferred is None:
+                return None
+            self._late.settle(inferred)
         return self._make(self._late.table).read_ranges(ranges, sequence=sequence)

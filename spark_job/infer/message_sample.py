@@ -23,6 +23,8 @@ from spark_job.ports.offset_range import OffsetRange
 
 SAMPLE_BYTES = 4 << 20
 """Of the messages of all partitions together; `MORE_BYTES` more if there is no record among them."""
+PASSED_BYTES = 64 << 20
+"""Of messages beyond the share of their partition, while others wait for theirs: reading ends behind them."""
 _COUNTED_BYTES = 64
 """Of each message, besides its own: a sample of empty ones is bounded, too."""
 
@@ -137,12 +139,14 @@ def payload_types(format_name: str, limits: Limits, options: Mapping[str, Any]) 
 
 @dataclass(slots=True)
 class _Part:
-    """Of one partition. `fault`: why a message holds no record, with its place."""
+    """Of one partition. `is_read`: whether its last message has come. `fault`: why a message holds no record, with its
+    place."""
 
     path: str
     types: PayloadTypes
     messages: int = 0
     taken_bytes: int = 0
+    is_read: bool = False
     fault: str | None = None
 
     def add(self, message: Message, size: int) -> bool:
@@ -177,17 +181,22 @@ def observe_messages(
     found: Iterable[tuple[OffsetRange, list[Message]]], paths: Sequence[str], new_types: Callable[[], PayloadTypes]
 ) -> MessageSample:
     """As many messages of each of these partitions as its share of `SAMPLE_BYTES` has; more if there is no record among
-    them. The partitions are put together in their order, whichever comes first. Raises what reading them raises."""
+    them. Reading ends before if others have much more than their share. The partitions are put together in their order,
+    whichever comes first. Raises what reading them raises."""
     parts, share = {path: _Part(path, new_types()) for path in paths}, max(1, SAMPLE_BYTES // max(1, len(paths)))
-    left_bytes, has_record = SAMPLE_BYTES + MORE_BYTES, False
+    left_bytes, passed_bytes, has_record = SAMPLE_BYTES + MORE_BYTES, 0, False
     for one, messages in found:
         part = parts[one.path]
         for message in messages:
             size = size_of([message]) + _COUNTED_BYTES
-            left_bytes -= size
             if part.taken_bytes < share or not has_record:
+                left_bytes -= size
                 has_record = part.add(message, size) or has_record
-        if left_bytes <= 0 or (has_record and all(each.taken_bytes >= share for each in parts.values())):
+            else:
+                passed_bytes += size
+            part.is_read = message.offset + 1 >= one.end
+        is_whole = has_record and all(each.is_read or each.taken_bytes >= share for each in parts.values())
+        if is_whole or left_bytes <= 0 or passed_bytes >= PASSED_BYTES:
             break
     return _sample([*parts.values()])
 

@@ -82,8 +82,10 @@ class RangesReader(Protocol[R]):
     """Reads messages of topics. `Outcome` has the partition as path, the topic's id as etag, and the end of its range
     as `records_read`."""
 
-    def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> R:
-        """Errors as for `Reader.read`; what the brokers refuse is in the outcomes, with a `failure_kind`."""
+    def read_ranges(self, ranges: Sequence[OffsetRange], *, sequence: int) -> R | None:
+        """None: messages have to show the columns first, and from the beginnings of these ranges to the ends that the
+        partitions have now there are none. Errors as for `Reader.read`; what the brokers refuse is in the outcomes,
+        with a `failure_kind`."""
         ...
 
 

@@ -179,7 +179,8 @@ class SourceKind(Protocol[C, P, B]):
         ...
 
     def read(self, plan: P) -> B | None:
-        """None: there is nothing to commit, and dead letters that say why are written.
+        """None: there is nothing to commit, and dead letters that say why are written; or nothing there says what
+        columns the table has, and the next plans leave it out until more comes.
 
         Raises PermanentError, with nothing dead-lettered, when a failure is systemic.
         """

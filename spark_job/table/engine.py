@@ -97,13 +97,9 @@ class TableEngine(Protocol):
         made, or if a row of the table violates a constraint; commits nothing."""
         ...
 
-    def add_columns(self, columns: Sequence[StructField]) -> None:
+    def add_columns(self, columns: Sequence[StructField], properties: Mapping[str, str]) -> None:
         """Add nullable columns, in a commit of their own. A struct column that the table has gets those of the struct's
-        fields that it lacks."""
-        ...
-
-    def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Of the table, in a commit of their own."""
+        fields that it lacks. `properties`: of the table, which it gets with them, or, by Spark, in the next commit."""
         ...
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:

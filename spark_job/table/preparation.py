@@ -170,9 +170,7 @@ class TablePreparation:
         if changes.widened:
             self._engine.widen_columns(changes.widened)
         if added:
-            self._engine.add_columns(added)
-        if properties := with_stats_of(table.properties, missing_columns(table, added)):
-            self._engine.set_properties(properties)
+            self._engine.add_columns(added, with_stats_of(table.properties, missing_columns(table, added)))
         if changes.constraints:
             self._engine.add_constraints(changes.constraints)
         return True

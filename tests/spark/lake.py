@@ -271,9 +271,11 @@ def as_in_production(spark: SparkSession) -> Iterator[None]:
     """Spark plans and compiles queries as jobs of the deployed stack have it."""
     for name in SMALL_QUERIES:
         spark.conf.unset(name)
-    yield
-    for name, value in SMALL_QUERIES.items():
-        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in SMALL_QUERIES.items():
+            spark.conf.set(name, value)
 
 
 def _line(record: Mapping[str, Any] | str | bytes) -> bytes:

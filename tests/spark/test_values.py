@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_job.engines.needs_spark import NeedsSpark
-from tests.spark.engine_lake import ON_BOTH, EngineLake, lake_of
-from tests.spark.lake import Lake, as_in_production
+from tests.spark.engine_lake import ON_BOTH, ON_SPARK, EngineLake, lake_of
+from tests.spark.lake import SMALL_QUERIES, Lake, as_in_production
 
 SCHEMA = """
     id STRING NOT NULL,
@@ -192,8 +192,12 @@ def here(lake: EngineLake, cases: Sequence[tuple[Any, ...]]) -> list[tuple[Any, 
 
 @pytest.fixture(params=ON_BOTH)
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineLake]:
-    with lake_of(request, tmp_path) as made:
+    with lake_of(request, tmp_path) as made, in_production(made):
         yield made
+
+
+def in_production(lake: EngineLake) -> AbstractContextManager[None]:
+    return as_in_production(lake.spark()) if lake.chosen == "spark" else nullcontext()
 
 
 @pytest.fixture(scope="module", params=ON_BOTH)
@@ -201,7 +205,7 @@ def read(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """All values above in one file, good and bad ones alternating."""
     with lake_of(request, tmp_path_factory.mktemp("values"), {"schema": SCHEMA}) as lake:
         put_values(lake)
-        with as_in_production(lake.spark()) if lake.chosen == "spark" else nullcontext():
+        with in_production(lake):
             lake.run()
         yield lake
 
@@ -268,6 +272,18 @@ def test_a_number_that_would_take_spark_hours_is_refused(value: str, lake: Lake)
     assert lake.ids() == ["before", "after"]
     assert [letter["row"] for letter in lake.letters()] == [1]
     assert "exponent" in lake.letters()[0]["error"]
+
+
+@pytest.mark.parametrize("lake", ON_SPARK, indirect=True)
+def test_spark_compiles_and_plans_here_as_in_production_and_after_an_error_as_before(lake: EngineLake) -> None:
+    def found() -> dict[str, Any]:
+        return {name: lake.spark().conf.get(name).lower() for name in SMALL_QUERIES}
+
+    defaults = dict(zip(SMALL_QUERIES, ("true", "fallback", "true"), strict=True))
+    assert found() == defaults
+    with pytest.raises(ValueError, match="of a test"), in_production(lake):
+        raise ValueError("of a test")
+    assert found() == {name: value.lower() for name, value in SMALL_QUERIES.items()}
 
 
 @pytest.mark.parametrize("lake", ["local"], indirect=True)

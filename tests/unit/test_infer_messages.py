@@ -75,6 +75,25 @@ def test_without_a_record_more_is_read_and_not_without_end(monkeypatch: pytest.M
     assert (ended.messages, ended.observed.records) == (16, 0)
 
 
+def test_a_partition_that_comes_late_has_its_share_however_much_of_another_came_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = [of(0, b'{"a": 1}'), *(of(0, b"x" * (1 << 20), first=at) for at in range(1, 41))]
+    sample = observe_messages([*large, of(1, b'{"b": 1}')], ["t/0", "t/1"], json_types)
+    assert columns(sample.observed) == "a BIGINT, b BIGINT"
+    monkeypatch.setattr(message_sample, "PASSED_BYTES", 10 << 20)
+    endless = iter([of(0, b'{"a": 1}', b"x" * (1 << 20))] * 100)
+    sample = observe_messages(endless, ["t/0", "t/1"], json_types)
+    assert (columns(sample.observed), sample.messages, len([*endless])) == ("a BIGINT", 4, 88)
+
+
+def test_nothing_more_is_read_for_a_partition_that_has_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_sample, "SAMPLE_BYTES", 200)
+    found = iter([of(1, b'{"b": 1}', first=999), of(0, b'{"a": 1}', b'{"d": 1}'), of(0, b'{"c": 1}')])
+    assert columns(observe_messages(found, ["t/0", "t/1"], json_types).observed) == "a BIGINT, d BIGINT, b BIGINT"
+    assert [*found] == [of(0, b'{"c": 1}')]
+
+
 class Schemas:
     """Of a registry that is there. `asked`: for which ids."""
 

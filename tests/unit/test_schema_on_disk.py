@@ -90,6 +90,19 @@ def test_new_columns_get_statistics(lake: EngineLake, new_fields: str) -> None:
     assert stats(lake) == {"id": "4", "x": 8}
 
 
+def test_columns_of_a_configuration_come_in_one_commit_with_their_statistics(lake: EngineLake) -> None:
+    """A run that is killed leaves none without."""
+    lake.settings = {"schema": "id STRING"}
+    lake.put("a.ndjson", {"id": "1"})
+    lake.run()
+    lake.settings = {"schema": "id STRING, x BIGINT"}
+    lake.put("b.ndjson", {"id": "2", "x": 5})
+    lake.run()
+    changes = [at for at in lake.versions() if any("metaData" in action for action in lake.actions(at))]
+    assert changes == [0, 1]
+    assert stats(lake) == {"id": "2", "x": 5}
+
+
 def test_a_table_whose_statistics_somebody_else_has_chosen_keeps_them(lake: EngineLake) -> None:
     lake.put("a.ndjson", {"id": "1"})
     lake.run()

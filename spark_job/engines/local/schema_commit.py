@@ -20,7 +20,7 @@ _CHECKS = ("checkConstraints",)
 FEATURES_OF_VERSION: Mapping[int, Sequence[str]] = {3: _CHECKS, 4: (*_CHECKS, "changeDataFeed", "generatedColumns")}
 """What a table of this writer version has besides `appendOnly` and `invariants`, without naming it."""
 
-ADD_COLUMNS, SET_PROPERTIES = "ADD COLUMNS", "SET TBLPROPERTIES"
+ADD_COLUMNS = "ADD COLUMNS"
 Action = Mapping[str, Any]
 
 

@@ -15,7 +15,7 @@ from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
-from spark_job.engines.local.schema_commit import ADD_COLUMNS, SET_PROPERTIES, encoded, metadata_actions
+from spark_job.engines.local.schema_commit import ADD_COLUMNS, encoded, metadata_actions
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
@@ -82,14 +82,15 @@ class LocalTable:
         if needs_mapping(StructType([*added])):
             raise NeedsSpark(f"column {added[0].name!r}, whose name table {self._uri} has only by column mapping")
 
-    def add_columns(self, columns: Sequence[StructField]) -> None:
+    def add_columns(self, columns: Sequence[StructField], properties: Mapping[str, str]) -> None:
         self._check_columns(columns)
         origin = self._source.origin_of(column.name for column in columns)
-        add = lambda found: replace(found, schema=with_added(found.schema, columns))  # noqa: E731
-        self._change(ADD_COLUMNS, add, userMetadata=origin.encode())
 
-    def set_properties(self, properties: Mapping[str, str]) -> None:
-        self._change(SET_PROPERTIES, lambda found: replace(found, properties={**found.properties, **properties}))
+        def added(found: TableDescription) -> TableDescription:
+            schema = with_added(found.schema, columns)
+            return replace(found, schema=schema, properties={**found.properties, **properties})
+
+        self._change(ADD_COLUMNS, added, userMetadata=origin.encode())
 
     def _change(self, operation: str, change: Callable[[TableDescription], TableDescription], **info: str) -> None:
         """`info`: more about the commit. Whatever the error, the next attempt looks what the table has then."""

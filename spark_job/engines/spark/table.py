@@ -72,13 +72,13 @@ class SparkTable:
         if constraints and len(constraints) + len(added) + len(widened) > 1:
             check_rows(self._session().read.format("delta").load(self._uri), self._uri, added, widened, constraints)
 
-    def add_columns(self, columns: Sequence[StructField]) -> None:
+    def add_columns(self, columns: Sequence[StructField], properties: Mapping[str, str]) -> None:
         table = f"delta.`{self._uri}`"
         before = self.start().description()
         if gets_mapping(before.properties, columns) is not None:
             self._session().sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{MAPPING_PROPERTY}' = 'name')")
         if gets_ntz(before.writer_features, columns) is not None:
-            self.set_properties(NTZ_SUPPORTED)
+            self._set_properties(NTZ_SUPPORTED)
         found = self._session().read.format("delta").load(self._uri).schema
         added = [
             f"{'.'.join(map(quoted, path))} {type_sql(field.dataType)}{_comment(field)}"
@@ -87,6 +87,8 @@ class SparkTable:
         if added:
             with self._saying(self._source.origin_of(column.name for column in columns)):
                 self._session().sql(f"ALTER TABLE {table} ADD COLUMNS ({', '.join(added)})")
+        if properties:
+            self._set_properties(properties)
 
     @contextmanager
     def _saying(self, origin: Origin) -> Iterator[None]:
@@ -102,7 +104,7 @@ class SparkTable:
             else:
                 conf.set(USER_METADATA, before)
 
-    def set_properties(self, properties: Mapping[str, str]) -> None:
+    def _set_properties(self, properties: Mapping[str, str]) -> None:
         listed = ", ".join(f"{literal(name)} = {literal(value)}" for name, value in properties.items())
         self._session().sql(f"ALTER TABLE delta.`{self._uri}` SET TBLPROPERTIES ({listed})")
 
@@ -112,7 +114,7 @@ class SparkTable:
         if gets_ntz(found.writer_features, [StructField(one.path[0], one.after) for one in widened]) is not None:
             wanted |= NTZ_SUPPORTED
         if wanted:
-            self.set_properties(wanted)
+            self._set_properties(wanted)
         for one in widened:
             path = ".".join(map(quoted, one.path))
             with self._saying(self._source.origin_of(())):

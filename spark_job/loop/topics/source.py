@@ -103,11 +103,16 @@ class TopicSource:
         self._missing: Sequence[str] = ()
         self._said = set[tuple[Partition, int]]()
         self._begins_with_rows = False
+        self._ends: Mapping[Partition, int] = {}
+        """As of the last plan."""
+        self._hollow = dict[Partition, int]()
+        """Partitions without a message up to these ends, while messages have to show the columns of the table."""
 
     # -- the position
 
     def recover(self) -> Recovered[TopicCheckpoint]:
         self._evolution.forget()
+        self._hollow.clear()
         found = recover(self._table, self._state, self._identity, self._brokers, self._log)
         if found is not None:
             return found
@@ -148,7 +153,8 @@ class TopicSource:
             refuse_gaps(gaps, self._identity.source_id)
         behind = with_offsets(found, {gap.partition: gap.end for gap in gaps})
         check_ends(behind, ends)
-        waits = lags(behind, ends)
+        waits = {each: lag for each, lag in lags(behind, ends).items() if self._hollow.get(each) != ends[each]}
+        self._ends = ends
         most, waiting = self._most_messages(checkpoint), sum(waits.values())
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         if not ranges:
@@ -206,6 +212,11 @@ class TopicSource:
     def read(self, plan: RangePlan) -> ReadBatch | None:
         with self._watch.part("read"):
             rows = self._reader_for(plan).read_ranges(plan.ranges, sequence=plan.base.sequence + 1)
+        if rows is None:
+            partitions = [(one.topic, one.partition) for one in plan.ranges]
+            self._hollow |= {partition: self._ends[partition] for partition in partitions}
+            return None
+        self._hollow.clear()
         self._watch.move_share(rows.write_share, source="read", target="write")
         whole = False
         try:
