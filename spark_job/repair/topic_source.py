@@ -142,7 +142,11 @@ class RepairTopicSource(TopicSource):
                 self._whole.forget()  # messages may have gone meanwhile
             raise
         assert isinstance(plan, RepairRanges)
-        assert batch is not None
+        if batch is None:
+            raise PermanentError(
+                f"source {self._identity.source_id}: its table has no columns yet, and these offsets have no message that "
+                "could decide on them. Nothing was changed; repair it after a run has ingested messages."
+            )
         found = None
         try:
             self._check_logs_again(plan)
