@@ -144,8 +144,8 @@ class RepairTopicSource(TopicSource):
         assert isinstance(plan, RepairRanges)
         if batch is None:
             raise PermanentError(
-                f"source {self._identity.source_id}: its table has no columns yet, and these offsets have no message that "
-                "could decide on them. Nothing was changed; repair it after a run has ingested messages."
+                f"source {self._identity.source_id}: its table has no columns yet, and these offsets have no message "
+                "that could decide on them. Nothing was changed; repair it after a run has ingested messages."
             )
         found = None
         try:
