@@ -75,7 +75,7 @@ class Audits:
         NOBODY_ELSE: Fault("nobody learns who deletes rows", "was not found by the doctor"),
         NOT_LOOKED_AT: Fault(
             "letters that are gone are not missed, nor rows that have the numbers of others",
-            f"^(({LOST_LETTERS}|{FORGED}) was not found|a healthy world)",
+            f"^(({LOST_LETTERS}|doubled letters|{FORGED}) was not found|a healthy world)",
         ),
         ANY_CONTENT: Fault("rows of before a file was overwritten are not found", f"^{CONTENTS} was not found"),
         NOT_PUT_BACK: Fault("repaired files have rows that nobody brought", "^a healthy world"),
