@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest.mock import patch
 
-from blizzard.audit import audit, checks, compare, row_numbers
+from blizzard.audit import audit, checks, compare, row_numbers, taken_out
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
 from blizzard.doctor import state as doctor_state
@@ -115,7 +115,7 @@ class Audits:
         run.counts[AUDITED] += made.audits
         run.counts[EXAMINED] += made.examinations
         run.counts.update(made.counts)
-        if made.has_deletions or not (made.world.state / "receipts").is_dir():
+        if made.has_deletions or not made.fates or not (made.world.state / "receipts").is_dir():
             return  # what owners have done would be found beside the fault
         fault = FAULTS[number % len(FAULTS)]
         before = made.world.audit(later_secs=HOUR_SECS)
@@ -225,7 +225,7 @@ def _no_checksums() -> Iterator[None]:
 
 @contextmanager
 def _all_explained() -> Iterator[None]:
-    with patch.object(audit, "deletions_of", lambda gone, *_: Deletions(sum(gone.values()))):
+    with patch.object(taken_out, "deletions_of", lambda gone, *_: Deletions(sum(gone.values()))):
         yield
 
 
