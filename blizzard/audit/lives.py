@@ -24,7 +24,6 @@ from blizzard.state.watermark import SourceProgress
 from blizzard.storage.base import ObjectInfo
 from blizzard.sweep.rules import MANY_FOLDERS
 from blizzard.table.active_files import ActiveFiles, active_files
-from blizzard.table.lost_txn import TXN_LOST
 
 ABSENT = "absent"
 """The state of a file that the source does not have, and that nothing knows."""
@@ -173,12 +172,10 @@ class Lives:
             )
         waits = None if info is None else announced.get(info.etag)
         state, reason = self._state(info, entry, waits)
-        if state == Fate.PENDING:
-            reason = self.snapshot.checkpoint.about_move or reason
         if state == Fate.SKIPPED and reason is not None:
             return replace(life, state=state, reason=_WORDS[reason], rule=reason)
-        if state == Fate.PENDING and self.snapshot.txn_lost:
-            reason = TXN_LOST
+        if state == Fate.PENDING:
+            reason = self.snapshot.stops_runs or reason
         return replace(life, state=state, reason=reason, announced_by=waits if state == Fate.PENDING else None)
 
     def _state(self, info: ObjectInfo | None, entry: LedgerEntry | None, waits: str | None) -> tuple[str, str | None]:
@@ -216,7 +213,7 @@ class Lives:
     def _announced_only(self, path: str, etags: Mapping[str, str]) -> Life:
         etag, found_by = next(iter(etags.items()))
         reason = "it is announced, and the source does not have it: the next run gives it a dead letter"
-        reason = TXN_LOST if self.snapshot.txn_lost else self.snapshot.checkpoint.about_move or reason
+        reason = self.snapshot.stops_runs or reason
         return Life(self.source.identity.source_id, path, Fate.PENDING, reason, etag=etag, announced_by=found_by)
 
     def _announced_by_path(self) -> dict[str, dict[str, str]]:

@@ -83,7 +83,7 @@ def found_rows(
         sum(item.rows for item in runs),
         min((item.first for item in runs), default=0),
         max((item.last for item in runs), default=-1),
-        joined(*(_checksum(item, salt) for item in runs)) if is_distinct else None,
+        joined(*(checksum_of_run(item, salt) for item in runs)) if is_distinct else None,
         sorted({item.file for item in runs}),
     )
 
@@ -96,7 +96,7 @@ def are_distinct(runs: Sequence[FileRun]) -> bool:
     return all(before[1] < after[0] for before, after in pairwise(bounds))
 
 
-def _checksum(run: FileRun, salt: int) -> int:
+def checksum_of_run(run: FileRun, salt: int) -> int:
     return checksum_of_range(run.first, run.last, salt) if run.checksum is None else run.checksum
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from blizzard.audit.given_rows import RowOfCommit, given_rows
 from blizzard.audit.report import SampleAudit
-from blizzard.audit.sample_table import TABLE, Columns, columns_of, configuration, make_table, opened, reading
+from blizzard.audit.sample_table import TABLE, Columns, columns_of, configuration, make_table, reading
 from blizzard.audit.source import AuditedSource
 from blizzard.config.model import Config
 from blizzard.environment import variables
@@ -25,6 +25,7 @@ from blizzard.log import first_line
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
 from blizzard.storage.local import LocalStore
+from blizzard.table.active_files import opened
 from blizzard.table.own_process import in_own_process
 
 SHOWN_VALUES = 5

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from blizzard.config.formats import FORMATS
 from blizzard.config.model import Config, Pipeline, Source
@@ -17,10 +17,7 @@ from blizzard.state.delta_log import commit_key
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.table.storage_options import storage_options
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
+from blizzard.table.active_files import opened
 
 TABLE, OTHERS = "table", "others"
 """Folders beside the configuration: the table, and the files of another source, which has none."""
@@ -59,13 +56,6 @@ def reading(what: str) -> Iterator[None]:
         yield
     except (DeltaError, ArrowException, OSError, ValueError) as error:
         raise PermanentError(f"{what} cannot be read: {first_line(str(error)):.300}") from error
-
-
-def opened(uri: str, version: int | None, s3: S3Settings) -> "DeltaTable":
-    from deltalake import DeltaTable
-
-    options = dict(storage_options(s3)) if uri.startswith(("s3:", "s3a:")) else None
-    return DeltaTable(uri, version=version, storage_options=options)
 
 
 def columns_of(uri: str, version: int, s3: S3Settings) -> Columns:

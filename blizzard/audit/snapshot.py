@@ -9,12 +9,10 @@ from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.state.checkpoint import BaseUnreadable, Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.delta_log import Commit, DeltaLogTail
-from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
+from blizzard.state.newest_commit import TAIL_COMMITS, newest_commit_of, no_checkpoint
 from blizzard.table.active_files import active_files
-from blizzard.table.lost_txn import holds_rows
+from blizzard.table.lost_txn import TXN_LOST, holds_rows
 
-TAIL_COMMITS = 100
-"""Read before the table is asked for its Txn."""
 RESTORE = "RESTORE"
 
 
@@ -29,6 +27,11 @@ class Snapshot:
     restored: Sequence[int] = ()
     problem: str | None = None
     txn_lost: bool = False
+
+    @property
+    def stops_runs(self) -> str | None:
+        """Why no run reads what is pending; None: the next one does."""
+        return TXN_LOST if self.txn_lost else self.checkpoint.about_move
 
 
 def read_snapshot(source: AuditedSource, tail_commits: int = TAIL_COMMITS) -> Snapshot:

@@ -1,8 +1,10 @@
 """How many rows of each partition the commits of a source of topics have brought: for messages that the brokers no
 longer have, only the receipts say so."""
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
+from operator import methodcaller
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from blizzard.state.topic_checkpoint import TopicCheckpoint, path_of
 
 NOBODY_KNOWS = -1
 """The sequence of a commit that may be any."""
+_value = methodcaller("as_py")
 
 
 class BroughtRange(NamedTuple):
@@ -103,16 +106,8 @@ def compared(brought: Brought | None, rows: pa.Array, first: int | None, end: in
 
 
 def _count(rows: pa.Array, first: int, end: int) -> int:
-    return _place(rows, end) - _place(rows, first)
-
-
-def _place(rows: pa.Array, offset: int) -> int:
-    """How many are before it."""
-    low, high = 0, len(rows)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if rows[middle].as_py() < offset else (low, middle)
-    return low
+    before_first, before_end = (bisect_left(rows, offset, key=_value) for offset in (first, end))
+    return before_end - before_first
 
 
 def is_vouched_for(messages: int, first: int, end: int, began: int | None) -> bool:

@@ -30,7 +30,6 @@ from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from blizzard.table.lost_txn import TXN_LOST
 
 STEP = "looking for files"
 LOCAL_START_SECS = 1.0
@@ -205,7 +204,7 @@ def _source_plan(
         since_ts=since_ts,
     )
     checkpoint = lives.snapshot.checkpoint
-    problem = TXN_LOST if lives.snapshot.txn_lost else checkpoint.about_move
+    problem = lives.snapshot.stops_runs
     is_new = checkpoint.sequence < 0 and problem is None
     return SourcePlan(source.id, is_new, backlog, history_of(audited, checkpoint), problem)
 

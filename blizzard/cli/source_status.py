@@ -16,7 +16,7 @@ from blizzard.state.checkpoint_codec import CheckpointCodec
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.delta_log import Commit, DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.newest_commit import NewestCommit, newest_commit_of, no_checkpoint
+from blizzard.state.newest_commit import newest_commit, no_checkpoint
 from blizzard.state.receipts import Receipts
 from blizzard.state.settled_letters import SettledLetters, settled_folders
 from blizzard.state.unknown_fields import NO_FIELDS
@@ -24,8 +24,6 @@ from blizzard.state.watermark import no_folder
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import read_reports
 from blizzard.sweep.unordered import UnorderedReport
-
-SCAN_COMMITS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +139,7 @@ def _state(
         return None, copy, copy_problem
     copy_sequence = None if copy is None else copy.sequence
     try:
-        newest = newest_commit(store, identity.app_id, copy_sequence)
+        newest = newest_commit(store, identity.app_id, lambda: copy_sequence)
     except UnreadableState as error:
         return None, copy, str(error)
     if newest.commit is not None:
@@ -154,12 +152,6 @@ def _state(
     if newest.sequence in (None, copy_sequence):
         return None, copy, copy_problem
     return None, None, no_checkpoint(newest.sequence)
-
-
-def newest_commit(store: ObjectStore, app_id: str, copy_sequence: int | None) -> NewestCommit:
-    """Of a table that exists. Raises UnreadableState."""
-    tail = DeltaLogTail(store).commits(SCAN_COMMITS)
-    return newest_commit_of(store, app_id, tail, lambda: copy_sequence)
 
 
 def uncommitted(copy_sequence: int) -> str:

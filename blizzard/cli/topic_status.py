@@ -9,7 +9,6 @@ from blizzard.cli.source_status import (
     age_secs,
     committed_ts,
     dead_letter_files,
-    newest_commit,
     odd_fields,
     run_status,
     table_version,
@@ -21,7 +20,7 @@ from blizzard.kafka.missing_client import missing_client
 from blizzard.kafka.positions import about_missing, topics_missing
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.newest_commit import NewestCommit, no_checkpoint
+from blizzard.state.newest_commit import NewestCommit, newest_commit, no_checkpoint
 from blizzard.state.topic_checkpoint import TopicCheckpoint
 from blizzard.state.topic_state import copied_state, newest_state, readable_copy
 from blizzard.storage.base import ObjectStore
@@ -115,7 +114,9 @@ def _state(
     copy_sequence = None if copy is None else copy.sequence
     commit, problem = None, None
     try:
-        newest = newest_commit(store, identity.app_id, copy_sequence) if has_table else NewestCommit(copy_sequence)
+        newest = (
+            newest_commit(store, identity.app_id, lambda: copy_sequence) if has_table else NewestCommit(copy_sequence)
+        )
         commit = newest.commit
         if commit is not None:
             checkpoint, unreadable = newest_state(commit, identity, store)

@@ -11,15 +11,12 @@ from blizzard.dispatch.topic_backlog import RunTimes
 from blizzard.errors import BucketMissing, NotFound, UnreadableState
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.checkpoint_codec import CheckpointCodec
-from blizzard.state.delta_log import LOG_FOLDER, DeltaLogTail
+from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.newest_commit import NewestCommit, newest_commit_of, no_checkpoint
+from blizzard.state.newest_commit import NewestCommit, newest_commit, no_checkpoint
 from blizzard.state.receipts import Receipts
 from blizzard.storage.base import ObjectStore
 from blizzard.sweep.reports import SweepReports, read_reports
-
-SCAN_COMMITS = 100
-"""Read before the table is asked for its Txn."""
 
 
 class SourceState:
@@ -45,9 +42,8 @@ class SourceState:
     @cached_property
     def newest(self) -> NewestCommit:
         """Raises UnreadableState."""
-        commits = DeltaLogTail(self.store).commits(SCAN_COMMITS)
         try:
-            return newest_commit_of(self.store, self.identity.app_id, commits, self._copy_sequence)
+            return newest_commit(self.store, self.identity.app_id, self._copy_sequence)
         except BucketMissing:
             return NewestCommit()
 

@@ -12,9 +12,8 @@ from blizzard.errors import BlizzardError, BucketMissing, PermanentError, Recove
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import Gap, lost_messages, topics_missing
-from blizzard.state.delta_log import DeltaLogTail
 from blizzard.state.identity import SourceIdentity
-from blizzard.state.newest_commit import newest_commit_of, no_checkpoint
+from blizzard.state.newest_commit import newest_commit, no_checkpoint
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 from blizzard.state.topic_state import copied_state, newest_state, readable_copy
 from blizzard.storage.base import ObjectStore
@@ -22,8 +21,6 @@ from blizzard.storage.base import ObjectStore
 if TYPE_CHECKING:
     from blizzard.kafka.lag import PartitionLag  # needs Kafka's client
 
-TAIL_COMMITS = 100
-"""Read before the table is asked for its Txn."""
 NAMED = 3
 """Topics or partitions that a finding names."""
 
@@ -43,8 +40,7 @@ class SourceTopics:
         """Of the source's newest commit, however old that is; None: there is none. If the log no longer has it, the
         copy of it. Raises UnreadableState, and PermanentError for the state of a source of files."""
         try:
-            commits = DeltaLogTail(self.store).commits(TAIL_COMMITS)
-            newest = newest_commit_of(self.store, self.identity.app_id, commits, self._copied_sequence)
+            newest = newest_commit(self.store, self.identity.app_id, self._copied_sequence)
         except BucketMissing:
             return None
         if newest.commit is not None:

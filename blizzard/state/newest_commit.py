@@ -7,6 +7,9 @@ from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 
+TAIL_COMMITS = 100
+"""Read before the table is asked for its Txn."""
+
 
 @dataclass(frozen=True, slots=True)
 class NewestCommit:
@@ -15,6 +18,11 @@ class NewestCommit:
 
     sequence: int | None = None
     commit: Commit | None = None
+
+
+def newest_commit(store: ObjectStore, app_id: str, copy_sequence: Callable[[], int | None]) -> NewestCommit:
+    """As `newest_commit_of`, of the newest commits of the table at the root of `store`."""
+    return newest_commit_of(store, app_id, DeltaLogTail(store).commits(TAIL_COMMITS), copy_sequence)
 
 
 def newest_commit_of(

@@ -44,7 +44,7 @@ def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = _opened(uri, version, settings)
+        table = opened(uri, version, settings)
         if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
             return ActiveFiles(problem="the table maps its columns to other names")
         files = added_files(table)
@@ -64,11 +64,12 @@ def ever_committed(uri: str, version: int, settings: S3Settings, app_ids: Collec
 
 
 def _with_txn(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
-    table = _opened(uri, version, settings)
+    table = opened(uri, version, settings)
     return frozenset(app_id for app_id in app_ids if table.transaction_version(app_id) is not None)
 
 
-def _opened(uri: str, version: int, settings: S3Settings) -> "DeltaTable":
+def opened(uri: str, version: int | None, settings: S3Settings) -> "DeltaTable":
+    """`version` None: the newest. Errors of deltalake."""
     from deltalake import DeltaTable
 
     options = dict(storage_options(settings)) if _is_on_s3(uri) else None

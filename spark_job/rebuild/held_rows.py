@@ -11,12 +11,12 @@ from urllib.parse import unquote
 
 from blizzard.audit.compare import readable_ledger
 from blizzard.audit.ranges import Ranges, ranges_of
+from blizzard.audit.row_numbers import checksum_of_run
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.spill import Place, from_json, items_at, joined
 from blizzard.audit.table_rows import CountRows, FileRun, parts_of, rows_plan
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.table.active_files import ActiveFiles, active_files
-from blizzard.table.row_checksums import checksum_of_range
 from blizzard.table.row_checksums import joined as joined_checksums
 
 
@@ -27,8 +27,7 @@ class RowCount(NamedTuple):
     checksum: int = 0
 
     def plus(self, run: FileRun) -> "RowCount":
-        checksum = checksum_of_range(run.first, run.last, 0) if run.checksum is None else run.checksum
-        return RowCount(self.rows + run.rows, joined_checksums(self.checksum, checksum))
+        return RowCount(self.rows + run.rows, joined_checksums(self.checksum, checksum_of_run(run, 0)))
 
 
 NO_ROWS = RowCount()

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from blizzard.config.load import parse_config
-from blizzard.doctor.topics import TAIL_COMMITS, SourceTopics, _state
+from blizzard.doctor.topics import SourceTopics, _state
 from blizzard.errors import UnreadableState
 from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail, commit_key
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.newest_commit import TAIL_COMMITS
 from blizzard.state.topic_checkpoint import TopicCheckpoint, TopicPosition, encode
 from tests.unit.test_newest_commit import ReadLog, checkpoint
 

@@ -1,4 +1,4 @@
-"""What a commit that changes columns or properties of a table has in the log. deltalake makes no such commit with a
+"""What a commit that adds columns to a table has in the log. deltalake makes no such commit with a
 Txn in it. To a table that names its features its own commits of properties add `variantType` (1.6), and where it adds
 the first column of type TIMESTAMP_NTZ it forgets what the protocol had without naming it."""
 
@@ -12,6 +12,7 @@ from deltalake.table import ProtocolVersions
 from pyspark.sql.types import StructType
 
 from blizzard.state.delta_protocol import WITH_FEATURES
+from spark_job.ports.table import NO_TXNS, Txns
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import NTZ, has_ntz
 
@@ -20,7 +21,6 @@ _CHECKS = ("checkConstraints",)
 FEATURES_OF_VERSION: Mapping[int, Sequence[str]] = {3: _CHECKS, 4: (*_CHECKS, "changeDataFeed", "generatedColumns")}
 """What a table of this writer version has besides `appendOnly` and `invariants`, without naming it."""
 
-ADD_COLUMNS = "ADD COLUMNS"
 Action = Mapping[str, Any]
 
 
@@ -34,17 +34,17 @@ def protocol_with_ntz(more: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def metadata_actions(
-    table: DeltaTable, after: TableDescription, now_ms: int, operation: str, **info: str
+def schema_actions(
+    table: DeltaTable, after: TableDescription, now_ms: int, user_metadata: str, txns: Txns = NO_TXNS
 ) -> list[Action]:
-    """`after`: the table with its new columns and properties. `info`: more about the commit."""
+    """`after`: the table with its new columns and properties. `txns`: versions by app id."""
     metadata, schema = table.metadata(), after.schema
     said = {
         "timestamp": now_ms,
-        "operation": operation,
+        "operation": "ADD COLUMNS",
         "operationParameters": {},
         "isBlindAppend": False,
-        **info,
+        "userMetadata": user_metadata,
         "txnId": str(uuid4()),
     }
     texts: dict[str, str | None] = {"name": metadata.name, "description": metadata.description}
@@ -58,17 +58,12 @@ def metadata_actions(
         "createdTime": metadata.created_time,
     }
     protocol = _protocol_after(table.protocol(), schema)
-    return [{"commitInfo": said}, *([] if protocol is None else [{"protocol": protocol}]), {"metaData": changed}]
-
-
-def schema_actions(
-    table: DeltaTable, after: TableDescription, now_ms: int, txns: Mapping[str, int], user_metadata: str
-) -> list[Action]:
-    """The same with Txns: versions by app id."""
-    with_txns = [
-        {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}} for app_id, version in txns.items()
+    return [
+        {"commitInfo": said},
+        *([] if protocol is None else [{"protocol": protocol}]),
+        {"metaData": changed},
+        *({"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}} for app_id, version in txns.items()),
     ]
-    return [*metadata_actions(table, after, now_ms, ADD_COLUMNS, userMetadata=user_metadata), *with_txns]
 
 
 def _protocol_after(found: ProtocolVersions, schema: StructType) -> Mapping[str, Any] | None:

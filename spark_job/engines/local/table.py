@@ -15,7 +15,7 @@ from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.open_table import OpenTable
-from spark_job.engines.local.schema_commit import ADD_COLUMNS, encoded, metadata_actions
+from spark_job.engines.local.schema_commit import encoded, schema_actions
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
@@ -24,7 +24,6 @@ from spark_job.table.columns import needs_mapping, with_added
 from spark_job.table.configured_changes import Widening
 from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable, Transaction
-from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.write.parquet_files import DataFile
@@ -83,22 +82,16 @@ class LocalTable:
             raise NeedsSpark(f"column {added[0].name!r}, whose name table {self._uri} has only by column mapping")
 
     def add_columns(self, columns: Sequence[StructField], properties: Mapping[str, str]) -> None:
+        """Whatever the error, the next attempt looks what the table has then."""
         self._check_columns(columns)
-        origin = self._source.origin_of(column.name for column in columns)
-
-        def added(found: TableDescription) -> TableDescription:
-            schema = with_added(found.schema, columns)
-            return replace(found, schema=schema, properties={**found.properties, **properties})
-
-        self._change(ADD_COLUMNS, added, userMetadata=origin.encode())
-
-    def _change(self, operation: str, change: Callable[[TableDescription], TableDescription], **info: str) -> None:
-        """`info`: more about the commit. Whatever the error, the next attempt looks what the table has then."""
         table = self._opened.newest()
         if table is None:
             return
+        found, origin = describe(table), self._source.origin_of(column.name for column in columns)
+        schema = with_added(found.schema, columns)
+        after = replace(found, schema=schema, properties={**found.properties, **properties})
         version, now_ms = table.version() + 1, round(self._clock() * 1000)
-        actions = metadata_actions(table, change(describe(table)), now_ms, operation, **info)
+        actions = schema_actions(table, after, now_ms, origin.encode())
         try:
             self._store.create(commit_key(version), encoded(actions))
         except AlreadyExists as error:

@@ -124,7 +124,7 @@ class AppendTransaction:
         """The version after the one that was read, or none: deltalake's own change of columns carries no Txn."""
         before, now_ms = self.version, round(self._clock() * 1000)
         txns = {app_id: sequence, **self._txns}
-        actions = schema_actions(self._table, self.description(), now_ms, txns, user_metadata)
+        actions = schema_actions(self._table, self.description(), now_ms, user_metadata, txns)
         try:
             self._store.create(commit_key(before + 1), encoded(actions))
         except AlreadyExists as error:
