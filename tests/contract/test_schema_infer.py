@@ -10,6 +10,7 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.state.schema_history import table_history
 from blizzard.storage.local import LocalStore
 from tests.contract.inferring_lake import Lake, drain, lake
+from tests.unit.interruptions import crash_at
 
 __all__ = ["lake"]
 
@@ -152,12 +153,7 @@ def test_a_job_that_lost_the_race_takes_the_columns_of_the_winner(lake: Lake, wh
 def test_a_run_after_a_crash_ends_with_each_record_once(lake: Lake, when: str) -> None:
     lake.land("a.ndjson", {"id": 1}, {"id": 2, "more": True})
 
-    def crash(event: str) -> None:
-        if event == when:
-            lake.on_event = lambda event: None
-            raise SystemExit(when)
-
-    lake.on_event = crash
+    crash_at(lake, when)
     with pytest.raises(SystemExit):
         lake.run()
     assert lake.table.joinpath("_delta_log").exists() == (when == "batch_committed")

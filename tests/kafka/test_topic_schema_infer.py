@@ -16,6 +16,7 @@ from infra.local.kafka.cluster import KafkaCluster
 from tests.kafka.test_topic_plan import plan
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message
+from tests.unit.interruptions import crash_at
 from tests.unit.schema_registry import Answer, Registry, encoded, framed, record_of
 
 NDJSON = "format: ndjson\n                    schema: infer"
@@ -191,12 +192,7 @@ def test_a_run_after_a_crash_ends_with_each_record_once(new_lake: NewLake, when:
         lake.run(NDJSON, kafka)
     lake.produce(record(id=1), record(1, id=2, more=True))
 
-    def crash(event: str) -> None:
-        if event == when:
-            lake.on_event = lambda event: None
-            raise SystemExit(when)
-
-    lake.on_event = crash
+    crash_at(lake, when)
     with pytest.raises(SystemExit):
         lake.run(NDJSON, kafka)
     assert has_table(lake) == (when == "messages_committed" or start == "latest")

@@ -4,7 +4,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,12 +13,13 @@ from typing import Any
 from blizzard.doctor.check import Finding, Result, Verdict
 from blizzard.doctor.doctor import Examination
 from blizzard.log import Log
+from blizzard.state.checkpoint_codec import CheckpointCodec, read_copy
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.local import LocalStore
 from spark_job.engines.auto import AutoEngine
 from spark_job.tasks.engine import Engine
 from tests.unit.documents import ROOT, anchors
-from tests.unit.operator_world import OperatorWorld
+from tests.unit.operator_world import IDENTITY, OperatorWorld
 
 DAY_SECS = 86_400.0
 NOTHING_WRONG = (Verdict.OK, Verdict.SKIPPED)
@@ -117,3 +118,16 @@ def write(file: Path, data: bytes) -> None:
     """Files of the lake have no second name that would change with them."""
     file.unlink()
     file.write_bytes(data)
+
+
+def tear_copy(world: DoctorWorld) -> None:
+    """The copy of the checkpoint."""
+    write(world.lake / IDENTITY.copy_key, b"{")
+
+
+def change_copy(world: DoctorWorld, by: int) -> None:
+    """It is of another sequence than the newest commit then."""
+    copy = read_copy(world.store, IDENTITY)
+    assert copy is not None
+    codec = CheckpointCodec(world.store, IDENTITY)
+    world.store.put(IDENTITY.copy_key, codec.encode(replace(copy, sequence=copy.sequence + by)).encode())

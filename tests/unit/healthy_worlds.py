@@ -154,19 +154,13 @@ class HealthyWorld:
         self.audits += 1
         self._check_notices(report)
         assert (report.objects, report.missing, report.doubled, report.changed) == (len(self.fates), 0, 0, 0), report
-        table = Counter(self._files_of_rows())
+        table = Counter(path for path, _ in self.world.rows())
         waiting = {path for path in self.new if self._brings_rows(path)}
         finished = {path for path in waiting if table[path] >= self.rows[path]}
         assert len(waiting - finished) <= report.pending <= len(self.new), (report, waiting, finished)
 
     def _brings_rows(self, path: str) -> bool:
         return self.fates[path] == "committed" and self.rows[path] > 0
-
-    def _files_of_rows(self) -> list[str]:
-        if not (self.world.lake / "_delta_log").is_dir():
-            return []
-        rows = self.world.table().to_pyarrow_table(columns=["_source"])["_source"].to_pylist()
-        return [source["file"] for source in rows if source["source"] == IDENTITY.source_id]
 
     # -- files
 
@@ -287,7 +281,7 @@ class HealthyWorld:
         if self.world.beside and self.chance.random() < 0.5:
             of_other = self.world.table().delete(f"_source.source <> '{IDENTITY.source_id}'")["num_deleted_rows"]
             self.counts[OTHERS] += of_other
-        found = sorted({*self._files_of_rows()})
+        found = sorted({path for path, _ in self.world.rows()})
         if not found:
             return
         path = self.chance.choice(found)

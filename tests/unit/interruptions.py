@@ -1,10 +1,10 @@
-"""What interrupts a run: a stop after some commits, and a storage that refuses a write."""
+"""What interrupts a run: a stop after some commits, a crash, and a storage that refuses a write."""
 
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 from unittest.mock import patch
 
 from blizzard.errors import StorageUnavailable
@@ -22,6 +22,23 @@ class StopsAfter:
         self._left -= event == "batch_committed"
         if self._left == 0 and event == "batch_committed":
             self.event.set()
+
+
+class HasEvents(Protocol):
+    """A lake that tells each event of a run."""
+
+    on_event: Callable[[str], None]
+
+
+def crash_at(lake: HasEvents, when: str) -> None:
+    """The run that first tells this event ends there, by SystemExit."""
+
+    def crash(event: str) -> None:
+        if event == when:
+            lake.on_event = lambda event: None
+            raise SystemExit(when)
+
+    lake.on_event = crash
 
 
 @contextmanager

@@ -125,6 +125,14 @@ class OperatorWorld:
     def table(self) -> DeltaTable:
         return DeltaTable(str(self.lake))
 
+    def rows(self) -> Iterator[tuple[str, int]]:
+        """Of this source: file and number of each."""
+        if not (self.lake / "_delta_log").is_dir():
+            return
+        for row in self.table().to_pyarrow_table(columns=["_source"])["_source"].to_pylist():
+            if row["source"] == IDENTITY.source_id:
+                yield row["file"], row["row"]
+
     @property
     def lake(self) -> Path:
         return self.folder / "lake"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from blizzard.config.load import load_config
@@ -17,6 +18,7 @@ from blizzard.log import Log, silent
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.main import run_once
+from spark_job.rebuild import process
 from spark_job.rebuild.compare import Accepted
 from spark_job.rebuild.main import with_table
 from spark_job.rebuild.process import RebuildProcess
@@ -119,3 +121,10 @@ def become_table_of(table: Path, rows: pa.Table) -> None:
 
 def local_engine() -> LocalEngine:
     return LocalEngine(S3Settings(), dict, silent, cores=1)
+
+
+def told_by_process(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the process tells from now on."""
+    found = list[dict[str, Any]]()
+    monkeypatch.setattr(process, "tell", lambda **what: found.append(what))
+    return found

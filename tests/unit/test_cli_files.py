@@ -11,10 +11,9 @@ from deltalake import write_deltalake
 from blizzard.audit import rows_of_lives
 from blizzard.audit.lives import literal_prefix
 from blizzard.cli import main
-from blizzard.manifest.segments import Entry
 from spark_job.main import EXIT_STOPPED
 from tests.unit.interruptions import StopsAfter
-from tests.unit.operator_world import IDENTITY, OperatorWorld, files_below
+from tests.unit.operator_world import OperatorWorld, files_below
 
 GOOD, DIRTY, TORN = "a/1.ndjson.gz", "a/2.ndjson.gz", "a/torn.ndjson.gz"
 
@@ -36,14 +35,7 @@ def world(tmp_path: Path) -> OperatorWorld:
 
 def announce(world: OperatorWorld, path: str, *ids: str) -> None:
     world.land(path, *ids)
-    info = world.source.files.head(path)
-    assert info is not None
-    entry = Entry(path, info.size, info.etag, info.modified_ts)
-    world.manifest.append([entry], writer_id="w", now_ts=1.0, floor=world_segment(world))
-
-
-def world_segment(world: OperatorWorld) -> int:
-    return int(json.loads((world.folder / "lake" / IDENTITY.copy_key).read_text())["manifest"]["segment"])
+    world.announce(path)
 
 
 def files(

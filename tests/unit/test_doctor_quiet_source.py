@@ -4,7 +4,6 @@ Txn, with the copy of its checkpoint, an old one, one of the future, or none."""
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,8 @@ import pytest
 from blizzard.audit.report import Verdict as AuditVerdict
 from blizzard.cli import main
 from blizzard.doctor.check import Verdict
-from blizzard.state.checkpoint_codec import CheckpointCodec, read_copy
 from blizzard.state.delta_log import commit_key
-from tests.unit.doctor_world import DoctorWorld, write, wrong
+from tests.unit.doctor_world import DoctorWorld, change_copy, tear_copy, wrong
 from tests.unit.operator_world import IDENTITY, assert_well, kinds
 from tests.unit.rebuild_lake import become_table_of
 
@@ -47,17 +45,6 @@ def clean_up_log(world: DoctorWorld) -> None:
 
 def lose_copy(world: DoctorWorld) -> None:
     (world.lake / IDENTITY.copy_key).unlink()
-
-
-def tear_copy(world: DoctorWorld) -> None:
-    write(world.lake / IDENTITY.copy_key, b"{")
-
-
-def change_copy(world: DoctorWorld, by: int) -> None:
-    copy = read_copy(world.store, IDENTITY)
-    assert copy is not None
-    codec = CheckpointCodec(world.store, IDENTITY)
-    world.store.put(IDENTITY.copy_key, codec.encode(replace(copy, sequence=copy.sequence + by)).encode())
 
 
 def asked(world: DoctorWorld, capsys: pytest.CaptureFixture[str], command: str, *, code: int = 0) -> Any:

@@ -15,7 +15,6 @@ from blizzard.doctor.check import Verdict
 from blizzard.doctor.leftovers import MAX_LOSING_RECEIPTS
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
-from blizzard.state.checkpoint_codec import CheckpointCodec, read_copy
 from blizzard.state.receipts import Receipts
 from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports, read_reports
@@ -24,7 +23,9 @@ from tests.unit.doctor_world import (
     DoctorWorld,
     Fault,
     assert_found_alone,
+    change_copy,
     ingested,
+    tear_copy,
     write,
 )
 from tests.unit.operator_world import HOUR_SECS, IDENTITY
@@ -40,18 +41,6 @@ def lost_copy(world: DoctorWorld) -> None:
 
 def delete_log(world: DoctorWorld) -> None:
     shutil.rmtree(world.lake / "_delta_log")
-
-
-def torn_copy(world: DoctorWorld) -> None:
-    write(world.lake / IDENTITY.copy_key, b"{")
-
-
-def copied(world: DoctorWorld, change: int) -> None:
-    """The copy of another sequence than the newest commit's."""
-    copy = read_copy(world.store, IDENTITY)
-    assert copy is not None
-    codec = CheckpointCodec(world.store, IDENTITY)
-    world.store.put(IDENTITY.copy_key, codec.encode(replace(copy, sequence=copy.sequence + change)).encode())
 
 
 def lost_receipt(world: DoctorWorld) -> None:
@@ -106,10 +95,20 @@ def forged_run_record(world: DoctorWorld) -> None:
 FAULTS: Mapping[str, Fault] = {
     "a forged checkpoint": (forged_checkpoint, "state.checkpoint", Verdict.PROBLEM, "cannot be read"),
     "the copy is lost": (lost_copy, "state.copy", Verdict.WARNING, "there is no copy"),
-    "the copy is torn": (torn_copy, "state.copy", Verdict.WARNING, "cannot be read"),
-    "the copy is old": (lambda world: copied(world, -1), "state.copy", Verdict.WARNING, "of sequence 0, the commit"),
+    "the copy is torn": (tear_copy, "state.copy", Verdict.WARNING, "cannot be read"),
+    "the copy is old": (
+        lambda world: change_copy(world, -1),
+        "state.copy",
+        Verdict.WARNING,
+        "of sequence 0, the commit",
+    ),
     "the table was deleted": (delete_log, "state.copy", Verdict.PROBLEM, "but there is no table"),
-    "the table was restored": (lambda world: copied(world, 5), "state.copy", Verdict.PROBLEM, "of sequence 6, but"),
+    "the table was restored": (
+        lambda world: change_copy(world, 5),
+        "state.copy",
+        Verdict.PROBLEM,
+        "of sequence 6, but",
+    ),
     "a receipt is lost": (lost_receipt, "state.receipts", Verdict.WARNING, "the commits 0 to 0"),
     "a receipt is forged": (forged_receipt, "state.receipts", Verdict.WARNING, "the commits 0 to 0"),
     "a segment is torn": (forged_segment, "state.manifest", Verdict.PROBLEM, "1 segments cannot be read"),

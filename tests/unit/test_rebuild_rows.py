@@ -10,10 +10,10 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from blizzard.cli import main
-from spark_job.rebuild import held_rows, process
+from spark_job.rebuild import held_rows
 from spark_job.rebuild.compare import Accepted
 from spark_job.rebuild.parts import Parts
-from tests.unit.rebuild_lake import CONFIG, RebuildLake
+from tests.unit.rebuild_lake import CONFIG, RebuildLake, told_by_process
 
 LEGACY = CONFIG[CONFIG.index("      shop:") :].replace("shop:", "legacy:").replace("incoming", "other")
 
@@ -30,10 +30,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RebuildLake:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the process tells."""
-    found = list[dict[str, Any]]()
-    monkeypatch.setattr(process, "tell", lambda **what: found.append(what))
-    return found
+    return told_by_process(monkeypatch)
 
 
 def delete(lake: RebuildLake, table: str, what: str) -> None:

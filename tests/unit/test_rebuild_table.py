@@ -15,7 +15,7 @@ from blizzard.storage.local import LocalStore
 from spark_job.rebuild import process
 from spark_job.rebuild.compare import Accepted
 from tests.unit.fakes import Calls, Crash, WatchedStore, crash
-from tests.unit.rebuild_lake import CONFIG, RebuildLake
+from tests.unit.rebuild_lake import CONFIG, RebuildLake, told_by_process
 
 NEVER = 10_000
 
@@ -31,10 +31,7 @@ def lake(tmp_path: Path) -> RebuildLake:
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What the process tells."""
-    found = list[dict[str, Any]]()
-    monkeypatch.setattr(process, "tell", lambda **what: found.append(what))
-    return found
+    return told_by_process(monkeypatch)
 
 
 @pytest.fixture

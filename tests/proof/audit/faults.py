@@ -49,7 +49,7 @@ class Planted:
 
 def _delete_row(world: DoctorWorld, files: list[str]) -> str | None:
     """One; the others of its file stay."""
-    for path, number in _rows(world):
+    for path, number in world.rows():
         if path in files:
             world.table().delete(f"{OWN} AND _source.file = '{_quoted(path)}' AND _source.row = {number}")
             return path
@@ -59,7 +59,7 @@ def _delete_row(world: DoctorWorld, files: list[str]) -> str | None:
 def _forge_row(world: DoctorWorld, files: list[str]) -> str | None:
     """In place of one that is deleted, so that the file has as many as before."""
     path = _delete_row(world, files)
-    left = [number for file, number in _rows(world) if file == path]
+    left = [number for file, number in world.rows() if file == path]
     if path is None or not left:
         return None
     _append(world, path, row=max(left) + 1_000)
@@ -71,7 +71,7 @@ def _cover_row(world: DoctorWorld, files: list[str]) -> str | None:
     behind the others."""
     for path, number, _ in _refused_records(world, files):
         path = _delete_row(world, [path])
-        if path is not None and any(file == path for file, _ in _rows(world)):
+        if path is not None and any(file == path for file, _ in world.rows()):
             return _append(world, path, row=number)
     return None
 
@@ -107,13 +107,6 @@ def _delete_data_file(world: DoctorWorld, files: list[str]) -> str | None:
         (world.lake / unquote(name)).unlink()
         return str(name)
     return None
-
-
-def _rows(world: DoctorWorld) -> Iterator[tuple[str, int]]:
-    """File and number of each of this source."""
-    for row in world.table().to_pyarrow_table(columns=["_source"]).to_pylist():
-        if row["_source"]["source"] == IDENTITY.source_id:
-            yield row["_source"]["file"], row["_source"]["row"]
 
 
 def _is_of(rows: pa.Table, path: str) -> pa.Array:
