@@ -149,7 +149,7 @@ def test_a_protocol_that_names_its_features_still_has_constraints(lake: EngineLa
     lake.run()
     schema = columns_of("id STRING, n BIGINT, t TIMESTAMP_NTZ")
     table = DeltaTable(str(lake.table))
-    actions = schema_actions(table, replace(describe(table), schema=schema), 0, {"app": 1}, "")
+    actions = schema_actions(table, replace(describe(table), schema=schema), 0, "", {"app": 1})
     [protocol] = [action["protocol"] for action in actions if "protocol" in action]
     assert "checkConstraints" in protocol["writerFeatures"]
 
