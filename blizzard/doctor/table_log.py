@@ -179,7 +179,7 @@ def _add_checkpoint(log: TableLog, store: ObjectStore, key: str) -> None:
             log.files += len(found)
             log.bytes += sum(found.field("size").to_pylist())
             some = range(0, len(found), max(1, len(found) // NAMED_FILES))
-            log.paths.update(dict.fromkeys(found.field("path").take([*some]).to_pylist()))
+            log.paths.update(dict.fromkeys(found.field("path")[index].as_py() for index in some))
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:

@@ -333,14 +333,16 @@ class HealthyWorld:
         assert (report.rows.gone, report.rows.unexplained) == (self.deleted.total(), 0), report
 
     def _examine(self) -> None:
-        """Dead letters and other writers are worth a look, always, and so are files if the pattern matches none."""
         self.examinations += 1
         alarms = wrong(self.world.examine(later_secs=HOUR_SECS))
+        assert sorted(each for each, _ in alarms) == sorted(self.worth_a_look()), alarms
+
+    def worth_a_look(self) -> list[str]:
+        """For the doctor: dead letters and other writers always, and files if the pattern matches none."""
         has_letters = any(settlement is None for _, settlement in self.letters())
         none_matches = bool(self.fates) and {*self.fates.values()} == {PATTERN}
         expected = ["storage.pattern"] * none_matches + ["state.dead-letters"] * has_letters
-        expected += ["table.other-writers"] * self.has_deletions
-        assert sorted(each for each, _ in alarms) == sorted(expected), alarms
+        return expected + ["table.other-writers"] * self.has_deletions
 
 
 def healthy_world(folder: Path, seed: int, spark: Callable[[], Engine] | None = None) -> HealthyWorld:

@@ -175,6 +175,17 @@ def test_a_table_is_described_by_its_checkpoint_once_the_commits_are_gone(tmp_pa
     assert before.files == 2
 
 
+def test_the_checkpoint_of_a_table_without_data_files_is_read(tmp_path: Path) -> None:
+    """All rows of it were deleted."""
+    world = ingested(tmp_path)
+    table = DeltaTable(str(world.lake))
+    table.delete()
+    table.create_checkpoint()
+    log = read_table_log(world.store)
+    assert log is not None
+    assert (log.files, [*log.paths], log.checkpoint) == (0, [], table.version())
+
+
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_a_lost_data_file_is_named(tmp_path: Path, *, checkpointed: bool) -> None:
     world = ingested(tmp_path)
