@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Field, Transaction
 
-from blizzard.errors import CommitOutcomeUnknown, StorageUnavailable
+from blizzard.errors import AlreadyExists, CommitOutcomeUnknown, LostRace, RetryableError, StorageUnavailable
 from blizzard.state.delta_log import LAST_CHECKPOINT
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local import open_table
@@ -33,30 +33,103 @@ def table_of(folder: Path, logged: Logged | None = None) -> DeltaSourceTable:
 
 
 @pytest.fixture
-def between(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
-    """Lets something happen once, after a commit has landed and before the table in memory knows of it."""
+def around(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets something happen once right before a commit of the local engine, and something right after it, when the
+    table in memory does not know of it yet."""
 
-    def lets(happen: Callable[[], None]) -> None:
-        whole, left = DeltaTable.create_write_transaction, [happen]
+    def lets(before: Callable[[], object] = object, after: Callable[[], object] = object) -> None:
+        whole, left = LocalStore.create, [(before, after)]
 
-        def committing(table: DeltaTable, *args: Any, **named: Any) -> None:
-            whole(table, *args, **named)
-            if left:
-                left.pop()()
+        def create(store: LocalStore, key: str, data: bytes) -> Any:
+            first, then = left.pop() if left else (object, object)
+            first()
+            info = whole(store, key, data)
+            then()
+            return info
 
-        monkeypatch.setattr(DeltaTable, "create_write_transaction", committing)
+        monkeypatch.setattr(LocalStore, "create", create)
 
     return lets
 
 
+def append_of_others(folder: Path, txn: Transaction | None = None) -> None:
+    table = DeltaTable(str(folder))
+    properties = CommitProperties({"by": "others"}, app_transactions=[txn] if txn else [])
+    table.create_write_transaction([], "append", table.schema(), commit_properties=properties)
+
+
+def test_an_append_comes_after_commits_of_others_that_were_first(tmp_path: Path, around: Callable[..., None]) -> None:
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+
+    def others() -> None:
+        for number in range(3):
+            append_of_others(tmp_path, Transaction(f"other {number}", 7, 0))
+
+    around(before=others)
+    table.append(None, sequence=1, user_metadata="")
+    assert [commit.version for commit in table.commits(9) if "blizzard:p:a" in commit.txns] == [4, 0]
+
+
+@pytest.mark.parametrize(
+    ("happens", "told"),
+    [
+        (lambda folder: append_of_others(folder, Transaction("blizzard:p:a", 1, 0)), "Txn blizzard:p:a$"),
+        (lambda folder: DeltaTable(str(folder)).alter.set_table_properties({"delta.appendOnly": "true"}), "properties"),
+        (lambda folder: DeltaTable(str(folder)).alter.add_columns([Field("n", "long")]), "columns or properties$"),
+    ],
+    ids=["the source's own", "properties", "columns"],
+)
+def test_an_append_whose_premises_another_commit_took_away_is_a_lost_race(
+    tmp_path: Path, around: Callable[..., None], happens: Callable[[Path], None], told: str
+) -> None:
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+    around(before=lambda: happens(tmp_path))
+    with pytest.raises(LostRace, match=rf"version 1 have changed .*{told}"):
+        table.append(None, sequence=1, user_metadata="mine")
+    assert DeltaTable(str(tmp_path)).version() == 1
+    assert "mine" not in [commit.user_metadata for commit in table.commits(9)]
+
+
+def test_an_append_that_is_always_overtaken_can_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+
+    def create(store: LocalStore, key: str, data: bytes) -> Any:
+        append_of_others(tmp_path)
+        raise AlreadyExists(key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStore, "create", create)
+        with pytest.raises(RetryableError, match="first at each of the last 20 versions"):
+            table.append(None, sequence=1, user_metadata="")
+    table.append(None, sequence=1, user_metadata="")
+    assert DeltaTable(str(tmp_path)).version() == 21
+
+
+def test_a_file_in_the_commits_place_that_is_no_commit_commits_nothing(
+    tmp_path: Path, around: Callable[..., None]
+) -> None:
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+    place = tmp_path / "_delta_log" / f"{1:020d}.json"
+    around(before=lambda: place.write_text("{ half"))
+    with pytest.raises(
+        RetryableError, match="reading the commits that others have made meanwhile: nothing was committed"
+    ):
+        table.append(None, sequence=1, user_metadata="")
+    assert place.read_text() == "{ half"
+
+
 def test_a_commit_of_others_that_came_with_ours_sends_the_next_one_to_spark(
-    tmp_path: Path, between: Callable[[Callable[[], None]], None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, around: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And nothing is cleaned up with a retention that deltalake does not understand."""
     table = table_of(tmp_path)
     for sequence in range(10):
         table.append(None, sequence=sequence, user_metadata="")
-    between(lambda: DeltaTable(str(tmp_path)).alter.set_table_properties(SPARK_ALONE, raise_if_not_exists=False))
+    around(after=lambda: DeltaTable(str(tmp_path)).alter.set_table_properties(SPARK_ALONE, raise_if_not_exists=False))
     monkeypatch.setattr(DeltaTable, "cleanup_metadata", lambda table: pytest.fail("cleaned up"))
     table.append(None, sequence=10, user_metadata="")
     assert DeltaTable(str(tmp_path)).transaction_version("blizzard:p:a") == 10

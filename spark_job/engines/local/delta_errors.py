@@ -4,13 +4,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import DeltaError
 
-from blizzard.errors import BlizzardError, CommitOutcomeUnknown, LostRace, PermanentError, RetryableError
+from blizzard.errors import BlizzardError, PermanentError, RetryableError
 
 DELTALAKE_ERRORS = (DeltaError, OSError)
-_OTHER_COMMIT_OF_SOURCE = "Concurrent transaction failed"
-_CHANGED_TABLE = ("Metadata changed", "protocol changed")
 _LACKS_COMMITS = "contiguous commit files"
 _MAX_TEXT_CHARS = 2_000
 _DECORATION = re.compile("\x1b\\[[0-9;]*m|\u21b3")
@@ -34,21 +32,6 @@ def translating_delta_errors(action: str) -> Iterator[None]:
             f"{action}: nothing was committed: {_text(error)}\nIt can be retried. If the same error comes back each "
             "time, the table's log or its storage is at fault: `blizzard status` reads both."
         ) from error
-
-
-def translate_commit_error(error: Exception) -> Exception:
-    """An error does not mean that nothing was committed."""
-    text = _text(error)
-    if isinstance(error, CommitFailedError):
-        if _OTHER_COMMIT_OF_SOURCE in text or any(reason.lower() in text.lower() for reason in _CHANGED_TABLE):
-            return LostRace(text)
-        if "conflict" in text.lower() or "concurrent" in text.lower():
-            return RetryableError(f"a concurrent change of the table interfered: {text}")
-    return CommitOutcomeUnknown(text)
-
-
-def refused(error: Exception) -> Exception:
-    return PermanentError(f"the table refused the commit: {_text(error)}")
 
 
 def _text(error: Exception) -> str:

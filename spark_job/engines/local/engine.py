@@ -1,4 +1,4 @@
-"""The local engine: tasks run in processes of this machine, deltalake commits. It needs no Java."""
+"""The local engine: tasks run in processes of this machine, and deltalake reads the table. It needs no Java."""
 
 import os
 import time

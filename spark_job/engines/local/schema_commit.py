@@ -2,7 +2,6 @@
 Txn in it. To a table that names its features its own commits of properties add `variantType` (1.6), and where it adds
 the first column of type TIMESTAMP_NTZ it forgets what the protocol had without naming it."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -12,6 +11,7 @@ from deltalake.table import ProtocolVersions
 from pyspark.sql.types import StructType
 
 from blizzard.state.delta_protocol import WITH_FEATURES
+from spark_job.engines.local.log_file import Action, txn_actions
 from spark_job.ports.table import NO_TXNS, Txns
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import NTZ, has_ntz
@@ -20,8 +20,6 @@ PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 _CHECKS = ("checkConstraints",)
 FEATURES_OF_VERSION: Mapping[int, Sequence[str]] = {3: _CHECKS, 4: (*_CHECKS, "changeDataFeed", "generatedColumns")}
 """What a table of this writer version has besides `appendOnly` and `invariants`, without naming it."""
-
-Action = Mapping[str, Any]
 
 
 def protocol_with_ntz(more: Sequence[str]) -> dict[str, Any]:
@@ -62,7 +60,7 @@ def schema_actions(
         {"commitInfo": said},
         *([] if protocol is None else [{"protocol": protocol}]),
         {"metaData": changed},
-        *({"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}} for app_id, version in txns.items()),
+        *txn_actions(txns, now_ms),
     ]
 
 
@@ -79,8 +77,3 @@ def _protocol_after(found: ProtocolVersions, schema: StructType) -> Mapping[str,
         "readerFeatures": sorted({NTZ, *(found.reader_features or ())}),
         "writerFeatures": sorted({NTZ, *named}),
     }
-
-
-def encoded(actions: Sequence[Action]) -> bytes:
-    """As a file of the log."""
-    return "\n".join(json.dumps(action, separators=(",", ":")) for action in actions).encode()

@@ -1,4 +1,4 @@
-"""A table as deltalake reads it and commits to it, without Spark and without Java."""
+"""A table as deltalake reads it, and commits to it, without Spark and without Java."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,8 +14,9 @@ from blizzard.state.run_ref import SequenceRange
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 from spark_job.engines.local.delta_errors import translating_delta_errors
+from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.open_table import OpenTable
-from spark_job.engines.local.schema_commit import encoded, schema_actions
+from spark_job.engines.local.schema_commit import schema_actions
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark

@@ -1,27 +1,23 @@
-"""Commits of existing data files by deltalake; the first one of a table is its version 0, which this module writes."""
+"""Commits of existing data files. deltalake reads the table; the file of the log is written here, since deltalake's own
+commit builds the table that follows and throws it away: twice the time of a large table."""
 
-import json
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
-import deltalake
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties
-from deltalake.exceptions import DeltaProtocolError
-from deltalake.transaction import AddAction
+from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
 from blizzard.errors import AlreadyExists, BlizzardError, CommitOutcomeUnknown, LostRace, RetryableError
 from blizzard.log import Log, first_line
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.base import ObjectStore
-from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, refused, translate_commit_error
+from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, translating_delta_errors
+from spark_job.engines.local.log_file import Action, add_actions, append_info, encoded, txn_actions
 from spark_job.engines.local.open_table import OpenTable
-from spark_job.engines.local.schema_commit import PROTOCOL, encoded, protocol_with_ntz, schema_actions
+from spark_job.engines.local.schema_commit import PROTOCOL, protocol_with_ntz, schema_actions
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.table.add_action import add_fields, modified_ms, partition_values
 from spark_job.table.constraints import CONSTRAINT_PROPERTY
 from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable
@@ -44,7 +40,8 @@ PLAIN_PROPERTIES = (
 )
 """Properties, or beginnings of their names, that need no other protocol."""
 CLEAN_UP = "delta.enableExpiredLogCleanup"
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+MAX_OVERTAKEN = 20
+"""So many commits of others may come first, one after the other, before an append is tried again from the start."""
 
 
 class AppendTransaction:
@@ -76,11 +73,9 @@ class AppendTransaction:
         return stats_columns(self.description())
 
     def txn_version(self, app_id: str) -> int | None:
-        """deltalake compares the Txns of a commit with those of all commits that came meanwhile."""
         return self._table.transaction_version(app_id)
 
     def add_txns(self, txns: Mapping[str, int]) -> None:
-        """deltalake compares them, too."""
         self._txns = dict(txns)
 
     def create_table(self, table: NewTable) -> None:
@@ -92,45 +87,12 @@ class AppendTransaction:
         self._schema, self._properties = schema, properties
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
-        if self._schema is not None:
-            return self._commit_schema(app_id, sequence, user_metadata)
-        before, now_ms = self.version, time.time_ns() // 1_000_000
-        txns = {app_id: sequence, **self._txns}.items()
-        properties = CommitProperties(
-            {"userMetadata": user_metadata},
-            app_transactions=[deltalake.Transaction(each, version, now_ms) for each, version in txns],
-        )
-        try:
-            self._table.create_write_transaction(
-                [*map(_add_action, files)],
-                "append",
-                self._table.schema(),
-                self._table.metadata().partition_columns,
-                commit_properties=properties,
-                post_commithook_properties=NO_HOOKS,
-            )
-            self._table.update_incremental()
-        except DeltaProtocolError as error:
-            raise refused(error) from error
-        except DELTALAKE_ERRORS as error:
-            found = translate_commit_error(error)
-            if isinstance(found, CommitOutcomeUnknown):  # perhaps for something in the table that is not understood
-                self._opened.forget()
-            raise found from error
-        self._follow_up(before)
-        return self.version
-
-    def _commit_schema(self, app_id: str, sequence: int, user_metadata: str) -> int:
-        """The version after the one that was read, or none: deltalake's own change of columns carries no Txn."""
-        before, now_ms = self.version, round(self._clock() * 1000)
-        txns = {app_id: sequence, **self._txns}
-        actions = schema_actions(self._table, self.description(), now_ms, user_metadata, txns)
-        try:
-            self._store.create(commit_key(before + 1), encoded(actions))
-        except AlreadyExists as error:
-            raise LostRace(f"another commit has made version {before + 1} of the table meanwhile") from error
-        except (RetryableError, OSError) as error:
-            raise CommitOutcomeUnknown(first_line(str(error))) from error
+        txns, now_ms = {app_id: sequence, **self._txns}, round(self._clock() * 1000)
+        if self._schema is None:
+            before = self._write_append(files, txns, now_ms, user_metadata)
+        else:
+            before = self.version
+            self._write_change(schema_actions(self._table, self.description(), now_ms, user_metadata, txns))
         try:
             self._table.update_incremental()
         except DELTALAKE_ERRORS:  # the commit stands
@@ -138,6 +100,48 @@ class AppendTransaction:
             return before + 1
         self._follow_up(before)
         return before + 1
+
+    def _write_append(self, files: Sequence[DataFile], txns: Mapping[str, int], now_ms: int, user_metadata: str) -> int:
+        """Returns the version before the one that it makes: the one that was read, or a later one if others have
+        committed meanwhile and what this commit follows from still holds."""
+        expected = self._premises(txns)
+        partition_by = self._table.metadata().partition_columns
+        actions = [append_info(partition_by, now_ms, user_metadata), *txn_actions(txns, now_ms), *add_actions(files)]
+        content = encoded(actions)
+        for _ in range(MAX_OVERTAKEN):
+            before = self.version
+            if self._create(before + 1, content):
+                return before
+            with translating_delta_errors("reading the commits that others have made meanwhile"):
+                self._table.update_incremental()
+            if self.version == before:  # what was found is not a commit of this table
+                raise LostRace(f"version {before + 1} of the table is there, and not read from version {before} on")
+            if (found := self._premises(txns)) != expected:
+                raise LostRace(f"commits up to version {self.version} have changed {_changed(expected, found)}")
+        raise RetryableError(f"other commits were first at each of the last {MAX_OVERTAKEN} versions of the table")
+
+    def _premises(self, txns: Iterable[str]) -> Mapping[str, object]:
+        """What an append follows from, by name."""
+        return {
+            "the table's columns or properties": (self._table.metadata().id, describe(self._table)),
+            "its protocol": self._table.protocol(),
+            **{f"Txn {app_id}": self._table.transaction_version(app_id) for app_id in txns},
+        }
+
+    def _write_change(self, actions: Sequence[Action]) -> None:
+        """As the version after the one that was read, or not at all."""
+        if not self._create(self.version + 1, encoded(actions)):
+            raise LostRace(f"another commit has made version {self.version + 1} of the table meanwhile")
+
+    def _create(self, version: int, content: bytes) -> bool:
+        """Returns whether this version was not there yet."""
+        try:
+            self._store.create(commit_key(version), content)
+        except AlreadyExists:
+            return False
+        except (RetryableError, OSError) as error:
+            raise CommitOutcomeUnknown(first_line(str(error))) from error
+        return True
 
     def _follow_up(self, before: int) -> None:
         """After a commit that stands. Raises CommitOutcomeUnknown if it may not be on the disk yet."""
@@ -213,15 +217,12 @@ class FirstCommit:
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
         now_ms = round(self._clock() * 1000)
-        actions: list[Mapping[str, Any]] = [
-            {"commitInfo": self._commit_info(user_metadata, now_ms)},
+        actions: list[Action] = [
+            append_info(self._table.partition_by, now_ms, user_metadata),
             {"protocol": _protocol_of(self._table)},
             {"metaData": _metadata(self._table, now_ms)},
-            *(
-                {"txn": {"appId": each, "version": version, "lastUpdated": now_ms}}
-                for each, version in {app_id: sequence, **self._txns}.items()
-            ),
-            *({"add": add_fields(file)} for file in files),
+            *txn_actions({app_id: sequence, **self._txns}, now_ms),
+            *add_actions(files),
         ]
         try:
             self._store.create(commit_key(0), encoded(actions))
@@ -230,16 +231,6 @@ class FirstCommit:
         except (RetryableError, OSError) as error:
             raise CommitOutcomeUnknown(first_line(str(error))) from error
         return 0
-
-    def _commit_info(self, user_metadata: str, now_ms: int) -> Mapping[str, Any]:
-        return {
-            "timestamp": now_ms,
-            "operation": "WRITE",
-            "operationParameters": {"mode": "Append", "partitionBy": json.dumps(list(self._table.partition_by))},
-            "isBlindAppend": True,
-            "userMetadata": user_metadata,
-            "txnId": str(uuid4()),
-        }
 
 
 def _why_spark_makes(table: NewTable) -> str | None:
@@ -271,6 +262,5 @@ def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:
     }
 
 
-def _add_action(file: DataFile) -> AddAction:
-    """deltalake escapes the path."""
-    return AddAction(file.path, file.size, partition_values(file), modified_ms(file), True, file.stats)
+def _changed(expected: Mapping[str, object], found: Mapping[str, object]) -> str:
+    return ", ".join(name for name, value in expected.items() if found[name] != value)
