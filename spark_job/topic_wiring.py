@@ -33,8 +33,8 @@ from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.schema import columns_of
 from spark_job.tasks.engine import Engine
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.reader import BatchReader, BatchRows
-from spark_job.tasks.task_reader import ReadSettings
 from spark_job.wiring import (
     SourceJob,
     TableParts,

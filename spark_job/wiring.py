@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -41,9 +41,12 @@ from spark_job.table.safety_checks import HasFile
 from spark_job.table.schema import columns_of
 from spark_job.table.schema_ddl import schema_of, schema_problems
 from spark_job.table.table_source import TableSource
+from spark_job.tasks.deferred_reader import DeferredReader
 from spark_job.tasks.engine import Engine
-from spark_job.tasks.reader import BatchReader, BatchRows
-from spark_job.tasks.task_reader import ReadSettings
+from spark_job.tasks.read_settings import ReadSettings
+
+if TYPE_CHECKING:
+    from spark_job.tasks.reader import BatchReader, BatchRows
 
 LOCAL_POLL_SECS = 0.1
 """Listing a local folder costs next to nothing, a LIST of S3 money."""
@@ -111,7 +114,7 @@ class SourceParts(TableParts):
 class OpenedSource:
     """The table of one source, and the loop over both."""
 
-    table: WarmTable[BatchRows]
+    table: "WarmTable[BatchRows]"
     ingest: Ingest
 
 
@@ -189,17 +192,17 @@ def _poll_secs(state: ObjectStore) -> float:
 
 def table_and_readers(
     parts: SourceParts, *settings: ReadSettings
-) -> tuple[WarmTable[BatchRows], list[Reader[BatchRows]]]:
+) -> "tuple[WarmTable[BatchRows], list[Reader[BatchRows]]]":
     """A reader for each way to read files."""
     if parts.source.infers_schema:
         return _late_schema(parts, settings)
     table = file_table(parts, parts.source.record_ddl)
-    return table, [batch_reader(parts, table, each) for each in settings]
+    return table, [DeferredReader(partial(batch_reader, parts, table, each)) for each in settings]
 
 
 def _late_schema(
     parts: SourceParts, settings: Sequence[ReadSettings]
-) -> tuple[WarmTable[BatchRows], list[Reader[BatchRows]]]:
+) -> "tuple[WarmTable[BatchRows], list[Reader[BatchRows]]]":
     from spark_job.infer.first_batch import FirstBatch  # imports the packages of all formats
     from spark_job.infer.observe import Reading
 
@@ -356,7 +359,9 @@ def batch_reader(
     table: DeltaSourceTable,
     settings: ReadSettings,
     topics: Callable[[], TopicSettings] | None = None,
-) -> BatchReader:
+) -> "BatchReader":
+    from spark_job.tasks.reader import BatchReader
+
     source, identity = parts.source, parts.identity
     dead_letters = DeadLetters(
         parts.state, identity.state_prefix, identity.source_id, max_concurrency=PARALLEL_DEAD_LETTERS

@@ -24,7 +24,7 @@ from spark_job.table.columns import SOURCE_COLUMN
 from spark_job.table.engine import NewTable
 from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 SCHEMA = "id STRING NOT NULL, n BIGINT"
 SOURCE_ID, APP_ID = "events:landing", "blizzard:events:landing"

@@ -9,14 +9,13 @@ from blizzard.log import first_line
 from blizzard.state.delta_protocol import ABSOLUTE
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.added_files import AddedFile, added_files
+from blizzard.table.locations import MISREAD
 from blizzard.table.own_process import in_own_process
 from blizzard.table.storage_options import storage_options
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-MISREAD = frozenset("%#\\")
-"""deltalake reads a location as a URL, some parts of it twice: with one of these it may open another table."""
 MAPPED_COLUMNS = "delta.columnMapping.mode"
 
 

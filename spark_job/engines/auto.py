@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.types import StructField, StructType
 
@@ -17,11 +17,13 @@ from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
-from spark_job.tasks.batch_tasks import Task
-from spark_job.tasks.decided_records import DecidedRecords
 from spark_job.tasks.engine import Engine, Undecided
-from spark_job.tasks.report import Report
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
+
+if TYPE_CHECKING:
+    from spark_job.tasks.batch_tasks import Task
+    from spark_job.tasks.decided_records import DecidedRecords
+    from spark_job.tasks.report import Report
 
 T = TypeVar("T")
 
@@ -58,16 +60,16 @@ class AutoEngine:
     def table(self, source: TableSource) -> "AutoTable":
         return AutoTable(self._local.table(source), source, self)
 
-    def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
+    def run(self, task: "Task", parts: Sequence[str]) -> "list[Report]":
         return self._local.run(task, parts)
 
-    def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
+    def judge(self, task: "Task", undecided: Undecided) -> "DecidedRecords":
         try:
             return self._local.judge(task, undecided)
         except NeedsSpark as error:
             return self.spark_for(error, task.destination.provenance.source_id).judge(task, undecided)
 
-    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+    def complete(self, task: "Task", staged: Sequence[DataFile]) -> "DecidedRecords":
         try:
             return self._local.complete(task, staged)
         except NeedsSpark as error:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from blizzard.config.model import Source
-from spark_job.tasks.task_reader import ReadSettings
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.wiring import read_settings
 
 

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 _UNESCAPED_IN_PATHS = frozenset("/_-!.~'()*@&=+$,;")
 """Characters, besides letters and digits, that Hadoop does not escape in the path of a URI."""

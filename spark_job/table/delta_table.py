@@ -29,7 +29,7 @@ from spark_job.table.source_rows import SourceRows
 from spark_job.table.staging import Staging
 from spark_job.table.table_source import TableSource
 from spark_job.table.written_files import WrittenFiles
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 
 REPLACING = "rows that replace others"
 _HIDDEN_NAME = re.compile(r"(^|/)[_.]")

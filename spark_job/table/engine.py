@@ -13,7 +13,7 @@ from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
 from spark_job.table.configured_changes import Widening
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.safety_checks import SourceFile
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 
 @dataclass(frozen=True, slots=True)

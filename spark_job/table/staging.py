@@ -4,15 +4,16 @@ the table's `_blizzard/` folder until the commit."""
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-
-import pyarrow as pa
-import pyarrow.parquet as pq
+from typing import TYPE_CHECKING
 
 from blizzard.errors import BlizzardError, BucketMissing
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.keys import parent_folder
 from blizzard.storage.local import LocalStore
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PARALLEL_READS = 16
 """Each task that deferred lines has written a file, and on S3 each file is one request."""
@@ -46,8 +47,11 @@ class Staging:
         """The prefix for the deferred lines of all batches, which share it since file names are unique; ends in `/`."""
         return f"{self._prefix}left/"
 
-    def table(self, files: Sequence[DataFile]) -> pa.Table:
+    def table(self, files: Sequence[DataFile]) -> "pa.Table":
         """The files' rows, in memory, in the order of the files. Raises NotFound and other errors of storage."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
         with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="staged") as pool:
             bodies = pool.map(self._store.get, [file.path for file in files])
             return pa.concat_tables(pq.read_table(pa.BufferReader(body)) for body in bodies)

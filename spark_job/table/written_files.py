@@ -6,7 +6,7 @@ from typing import Protocol
 from pyspark.sql.types import StructType
 
 from blizzard.state.unknown_fields import UnknownFields
-from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
 
 
 class WrittenFiles(Protocol):

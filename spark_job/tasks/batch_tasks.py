@@ -17,8 +17,9 @@ from spark_job.formats.protocol import Limits
 from spark_job.ports.offset_range import OffsetRange, TopicSettings
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.fetch import TaskFile
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings, TaskReader, checker_of
+from spark_job.tasks.task_reader import TaskReader, checker_of
 from spark_job.tasks.worker_process import collect_garbage_rarely, forget_archives
 from spark_job.write.write_errors import CannotWriteError
 

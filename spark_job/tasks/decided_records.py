@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from blizzard.state.dead_letters import DeadLetter, Stage
 from spark_job.tasks.unknown_fields import UnknownFieldCounts
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 
 class DecidedRecords(Protocol):

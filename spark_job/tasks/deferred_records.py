@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import RecordRange
-from spark_job.write.parquet_files import DataFile, DataFileWriter
+from spark_job.write.data_file import DataFile
+from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
 MAX_ROWS = 20_000

@@ -16,7 +16,8 @@ from spark_job.formats.nullable_type import nullable_type
 from spark_job.table.columns import source_column
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance
-from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
+from spark_job.write.data_file import TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 
 Clock = Callable[[], float]
 WriterFactory = Callable[[], DataFileWriter]

@@ -3,14 +3,16 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from spark_job.table.engine import TableEngine
 from spark_job.table.table_source import TableSource
-from spark_job.tasks.batch_tasks import Task
-from spark_job.tasks.decided_records import DecidedRecords
-from spark_job.tasks.report import Report
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
+
+if TYPE_CHECKING:
+    from spark_job.tasks.batch_tasks import Task
+    from spark_job.tasks.decided_records import DecidedRecords
+    from spark_job.tasks.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,15 @@ class TaskEngine(Protocol):
         """Translates the engine's errors into BlizzardError. `action` begins their text."""
         ...
 
-    def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
+    def run(self, task: "Task", parts: Sequence[str]) -> "list[Report]":
         """One report for each part: the files of one task, as `ReadTasks` takes them."""
         ...
 
-    def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
+    def judge(self, task: "Task", undecided: Undecided) -> "DecidedRecords":
         """Let Spark's parser decide. Raises StorageError or StorageUnavailable if the table's storage refuses rows."""
         ...
 
-    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+    def complete(self, task: "Task", staged: Sequence[DataFile]) -> "DecidedRecords":
         """Let Spark evaluate the rules that only Spark evaluates, on rows that tasks have staged; rows that satisfy
         them are written to the task's destination. Errors as for `judge`."""
         ...

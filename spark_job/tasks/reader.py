@@ -27,10 +27,10 @@ from spark_job.tasks.destination import Destination
 from spark_job.tasks.engine import TaskEngine, Undecided
 from spark_job.tasks.near_columns import near_columns
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings
 from spark_job.tasks.unknown_fields import merged
-from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
 from spark_job.write.write_errors import raise_refused
 
 IN_MEMORY_BYTES = 32 << 20

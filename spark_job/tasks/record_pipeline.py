@@ -19,7 +19,8 @@ from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.some_records import parsed_wanted, wanted_positions
 from spark_job.tasks.unknown_fields import FieldCount, UnknownFieldCounts
-from spark_job.write.parquet_files import DataFile, DataFileWriter
+from spark_job.write.data_file import DataFile
+from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError, writing
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import orjson
 from blizzard.state.dead_letters import Stage
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.tasks.unknown_fields import UnknownFieldCounts
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from spark_job.write.write_errors import RefusedWrite
 
 

@@ -1,16 +1,13 @@
 """What one Spark task does: it reads its files one by one and writes their records to data files of the table."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.types import StructType
-
 from blizzard.config.compressions import ZIP
-from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.errors import (
     AccessDenied,
     BlizzardError,
@@ -23,9 +20,7 @@ from blizzard.errors import (
 from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from spark_job.expressions.rules import RowRules
-from spark_job.formats.protocol import Block, FileFault, Format, Limits, Readable
-from spark_job.formats.read_rules import FileCompressions
-from spark_job.formats.registry import open_format
+from spark_job.formats.protocol import Block, FileFault, Format, Readable
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.tasks.deferred_records import DeferredRecords
@@ -34,10 +29,12 @@ from spark_job.tasks.fetch import FetchAhead, FileFetch, TaskFile, fetch_files
 from spark_job.tasks.file_content import FileContent
 from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFile
 from spark_job.tasks.provenance import Provenance, RecordRange
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.record_pipeline import RecordPipeline
 from spark_job.tasks.report import Report
 from spark_job.tasks.some_records import GivenRecords, wanted_of
-from spark_job.write.parquet_files import DataFile, DataFileWriter
+from spark_job.write.data_file import DataFile
+from spark_job.write.parquet_files import DataFileWriter
 from spark_job.write.write_errors import CannotWriteError
 
 if TYPE_CHECKING:
@@ -46,41 +43,6 @@ if TYPE_CHECKING:
 REMOTE_THREADS = 128
 """Requests of a task at once: at 30 ms each, more files a second than a core can parse."""
 MAX_PARSERS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class ReadSettings:
-    """How a source's files are read. `memory_bytes`: about how much memory one task may use. `options`: the format's
-    own options, as JSON values. `rules`: for data that is not as the schema says."""
-
-    format: str
-    compression: str = "auto"
-    limits: Limits = field(default_factory=Limits)
-    memory_bytes: int = 256 << 20
-    options: Mapping[str, Any] = field(default_factory=dict)
-    rules: SchemaRules = NO_RULES
-
-    def open_format(self, schema: StructType) -> Format[Any]:
-        """`schema`: a record's columns."""
-        return open_format(self.format, schema, self.limits, self.options, self.rules)
-
-    def compressions(self) -> FileCompressions:
-        return FileCompressions(self.format, self.options, self.compression)
-
-    @property
-    def ahead_bytes(self) -> int:
-        """Memory for stored objects that are fetched ahead."""
-        return self.memory_bytes // 8
-
-    @property
-    def held_bytes(self) -> int:
-        """Memory for the decompressed blocks of one file that is not read to its end yet."""
-        return self.memory_bytes // 4
-
-    @property
-    def buffer_bytes(self) -> int:
-        """Memory for rows that are buffered before they are written."""
-        return self.memory_bytes * 3 // 16
 
 
 class TaskReader:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -11,7 +10,7 @@ from blizzard.errors import BlizzardError
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
 from blizzard.storage.s3_write import PART_BYTES
-from spark_job.expressions.rules import RowRules
+from spark_job.write.data_file import DataFile, TableLayout
 from spark_job.write.encoding import DEFAULT_ENCODING, SAMPLE_ROWS, Encoding, choose_encoding
 from spark_job.write.file_schema import cast_to_schema, file_schema
 from spark_job.write.partition_values import Values, partition_folders, split_by_partition
@@ -32,51 +31,6 @@ other completions have ended, before another file opens in its place. For a file
 _MIN_ROWS_TO_CHOOSE_ENCODING = 2 * SAMPLE_ROWS
 """Choosing the encoding takes as long as writing these."""
 _SHORT_TABLE_ROWS = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class DataFile:
-    """A Parquet file in the table's folder that no commit has added yet."""
-
-    path: str
-    """Key below the table's root, not URL-encoded."""
-    size: int
-    """Bytes."""
-    rows: int
-    modified_ts: float
-    """Unix seconds."""
-    partition_values: Mapping[str, str | None]
-    """The value of every `partition_by` column, as in Delta's log; "" counts as null."""
-    stats: str
-    """Delta's statistics, as JSON text."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """How files for the table are written: decided on the driver, used by the writers in tasks."""
-
-    folder: str
-    """Prefix of new files below the table's root: "", or a path that ends in `/`."""
-    partition_by: tuple[str, ...]
-    stats_columns: tuple[str, ...]
-    """Dotted paths of the leaves that get statistics: `id`, `_source.file`."""
-    string_prefix_chars: int
-    target_file_bytes: int
-    members: bool = False
-    """Whether `_source` has the field `member`."""
-    rules: RowRules = field(default_factory=RowRules)
-    """What the rows satisfy and get before they are written."""
-
-    @classmethod
-    def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """The layout from the result of `asdict`, also after a round trip through JSON."""
-        tuples = {name: tuple(document[name]) for name in ("partition_by", "stats_columns")}
-        return cls(**{**document, **tuples, "rules": RowRules.from_document(document["rules"])})
-
-    def staged(self, folder: str) -> Self:
-        """For the same rows before Spark has evaluated what only Spark evaluates."""
-        rules = self.rules.of_tasks()
-        return replace(self, folder=folder, partition_by=(), stats_columns=(), string_prefix_chars=0, rules=rules)
 
 
 class BufferBudget:

@@ -20,9 +20,11 @@ from spark_job.formats.json.format import NdjsonFormat
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import WHOLE_BYTES, StreamedAhead, TaskFile
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
+from spark_job.tasks.task_reader import TaskReader
+from spark_job.write.data_file import TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 from tests.fixtures_faulty_s3 import Fault, FaultyS3, cutting
 from tests.fixtures_s3 import BUCKET
 

@@ -26,7 +26,7 @@ from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.schema import columns_of
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.engine import Engine
-from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
 from tests.spark.lake import no_spark
 from tests.spark.other_programs import ByDeltalake, BySpark, OtherProgram
 

@@ -17,9 +17,9 @@ from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.table.schema import columns_of
 from spark_job.table.staging import Staging
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.reader import BatchReader
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 from tests.spark.lake import jobs_so_far
 
 pytestmark = pytest.mark.spark

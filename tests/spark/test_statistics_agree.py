@@ -17,7 +17,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from blizzard.storage.local import LocalStore
-from spark_job.write.parquet_files import BufferBudget, DataFile, DataFileWriter, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("query_defaults")]
 

@@ -11,7 +11,7 @@ from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.engines.spark.snapshot import PARTITIONS_SETTING
 from spark_job.table.delta_table import DeltaSourceTable
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 from tests.spark.table_world import APP_ID, ENGINES, World, Written, overtaken_by
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,6 @@ from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.local import engine as local_engine
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.engines.spark import engine as spark_engine
 from spark_job.formats.protocol import Limits
@@ -26,9 +25,9 @@ from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.engine import Engine
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.reader import BatchReader, BatchRows
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 from tests.spark.engine_lake import ON_SPARK, EngineLake, lake_of
 from tests.spark.task_parts import Part, ScriptedTasks, as_json
 
@@ -59,7 +58,7 @@ def layout(folder: str = "") -> TableLayout:
 @pytest.fixture
 def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Part]:
     """Makes parts; tasks do what they say."""
-    for module in (local_engine, spark_engine):
+    for module in (batch_tasks, spark_engine):
         monkeypatch.setattr(module, "ReadTasks", ScriptedTasks)
     (tmp_path / "parts").mkdir()
     return lambda name, **more: Part(str(tmp_path / "parts"), name, job=os.getpid(), **more)

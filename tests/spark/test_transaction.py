@@ -14,7 +14,7 @@ from spark_job.engines.spark.java_references import USES_BETWEEN_COLLECTIONS, Ja
 from spark_job.engines.spark.table import SparkTable
 from spark_job.ports.stopwatch import Stopwatch
 from spark_job.table.table_source import TableSource
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.spark.lake import jobs_so_far, until
 from tests.spark.table_world import APP_ID, SCHEMA, SOURCE, World, Written, overtaken_by
 

@@ -18,9 +18,9 @@ from spark_job.engines.spark.engine import SparkEngine
 from spark_job.formats.protocol import Limits
 from spark_job.table.schema import columns_of
 from spark_job.table.staging import Staging
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.reader import BatchReader
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 
 pytestmark = pytest.mark.spark
 

@@ -23,8 +23,10 @@ from spark_job.formats.deferred import deferred_records_type
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
+from spark_job.tasks.read_settings import ReadSettings
+from spark_job.tasks.task_reader import TaskReader
+from spark_job.write.data_file import TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 from tests.echoing import EchoingS3
 from tests.fixtures_s3 import BUCKET
 from tests.unit.fakes import Clock, MemoryRows, Row, World, settings

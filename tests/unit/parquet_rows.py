@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from blizzard.storage.base import ObjectStore, ObjectWriter
 from blizzard.storage.memory import MemoryStore
-from spark_job.write.parquet_files import BufferBudget, DataFile, DataFileWriter, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 
 PROVENANCE = pa.struct([("source", pa.string()), ("file", pa.string()), ("row", pa.int64())])
 SCHEMA = pa.schema(

@@ -28,8 +28,8 @@ from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.engine import Engine, Undecided
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.tasks.read_settings import ReadSettings
+from spark_job.write.data_file import TableLayout
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import no_spark
 

@@ -29,8 +29,8 @@ from spark_job.formats.protocol import Limits
 from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.tasks.read_settings import ReadSettings
+from spark_job.write.data_file import TableLayout
 from tests.echoing import (
     ENVIRONMENT,
     REFUSALS,

@@ -1,8 +1,7 @@
 """The options of a format: from the block of a source to `open_format`."""
 
 import json
-from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
@@ -10,16 +9,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 from blizzard.config.formats import FILE_FORMATS
 from blizzard.config.model import Source
 from blizzard.config.publish import to_published
-from blizzard.log import silent
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.engines.spark.engine import SparkEngine
 from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.reader import BatchReader
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.wiring import source_job
-from spark_job.write.parquet_files import TableLayout
+from spark_job.tasks.read_settings import ReadSettings
+from spark_job.wiring import read_settings
+from spark_job.write.data_file import TableLayout
 from tests.unit.config_files import config, problems, source_lines
 
 TEXT = StructType([StructField("value", StringType())])
@@ -35,35 +31,17 @@ def test_a_task_without_options_is_read_as_one_with_none() -> None:
     assert Task.from_json(json.dumps(document)) == task
 
 
-def test_the_options_of_a_format_are_the_block_of_its_name_with_every_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = list[ReadSettings]()
-
-    class Noting(BatchReader):
-        def __init__(self, *args: Any, **parts: Any) -> None:
-            found.append(parts["settings"])
-            super().__init__(*args, **parts)
-
-    def started() -> Any:
-        raise AssertionError("nothing may start the session")
-
-    monkeypatch.setattr("spark_job.wiring.BatchReader", Noting)
-    lines = source_lines(
-        f"uri: {tmp_path}/in", "format: xml", "schema: id INT", "xml: {row_tag: order}", table=f"{tmp_path}/table"
-    )
-    ((pipeline, source),) = config(lines).sources()
-    source_job(pipeline, source, engine=SparkEngine(started), s3=S3Settings(), log=silent)
-    assert [settings.options for settings in found] == [
-        {
-            "row_tag": "order",
-            "ignore_namespace": False,
-            "decimal_point": ".",
-            "date_format": None,
-            "timestamp_format": None,
-            "timezone": "UTC",
-        }
-    ]
+def test_the_options_of_a_format_are_the_block_of_its_name_with_every_default() -> None:
+    lines = source_lines("uri: s3://landing", "format: xml", "schema: id INT", "xml: {row_tag: order}")
+    ((_, source),) = config(lines).sources()
+    assert read_settings(source).options == {
+        "row_tag": "order",
+        "ignore_namespace": False,
+        "decimal_point": ".",
+        "date_format": None,
+        "timestamp_format": None,
+        "timezone": "UTC",
+    }
 
 
 def test_a_format_without_a_block_has_no_options() -> None:

@@ -24,9 +24,9 @@ from spark_job.ports.reader import Outcome
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 from tests.unit.contents import CHUNK_BYTES, StoredContent
 from tests.unit.format_kinds import KINDS, LIMITS, PAGE, RECORDS, ROOT, TEXT, Kind
 from tests.unit.other_formats import ValueStream

@@ -18,9 +18,9 @@ from spark_job.table.schema import columns_of
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 from tests.unit.config_files import config, problems, source_lines
 from tests.unit.test_format_parquet import parquet
 

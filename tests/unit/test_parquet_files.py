@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from blizzard.storage.base import ObjectStore
 from spark_job.tasks.report import Report
-from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
 from spark_job.write.partition_values import partition_folders
 from tests.unit.parquet_rows import (
     LAYOUT,

@@ -18,8 +18,8 @@ from spark_job.tasks.batch_tasks import Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.near_columns import near_columns
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.tasks.read_settings import ReadSettings
+from spark_job.write.data_file import TableLayout
 from tests.unit.config_files import config, problems, source, source_lines
 
 SCHEMA = "schema: 'id INT, city STRING, address STRUCT<zip: INT, city: STRING>'"

@@ -15,7 +15,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
 from blizzard.storage.memory import MemoryStore
 from spark_job.table.staging import LEFTOVER_SECS, Staging
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.unit.fakes import Clock
 
 STATE = "_blizzard/events_landing"

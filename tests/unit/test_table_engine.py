@@ -16,7 +16,7 @@ from spark_job.engines.spark.java_references import JavaReferences
 from spark_job.engines.spark.table import SparkTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.table_source import TableSource
-from spark_job.write.parquet_files import DataFile, TableLayout
+from spark_job.write.data_file import DataFile, TableLayout
 
 FILE = DataFile("_blizzard/p_a/staging/1/a.parquet", 1, 1, 0.0, {}, "{}")
 STAGED = TableLayout("_blizzard/p_a/staging/1/", (), (), 0, 1 << 20)

@@ -19,9 +19,11 @@ from spark_job.formats.protocol import Parsed
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
+from spark_job.tasks.task_reader import TaskReader
+from spark_job.write.data_file import TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 from tests.unit.plain_lines import PlainLines
 from tests.unit.slow_s3 import SlowS3
 

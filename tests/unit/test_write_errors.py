@@ -25,9 +25,9 @@ from spark_job.engines.spark.decided_records_writer import DecidedRecordsWriter
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.destination import Destination
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings
-from spark_job.write.parquet_files import TableLayout
+from spark_job.write.data_file import TableLayout
 from spark_job.write.write_errors import RefusedWrite, raise_refused
 
 RECORD = '{"fields":[{"metadata":{},"name":"n","nullable":true,"type":"long"}],"type":"struct"}'

@@ -20,7 +20,7 @@ from spark_job.formats.protocol import FileFault, Format, Limits
 from spark_job.formats.zip_archive import ZipArchive
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
-from spark_job.tasks.task_reader import ReadSettings
+from spark_job.tasks.read_settings import ReadSettings
 from tests.unit.plain_lines import TEXT_SCHEMA
 from tests.unit.task_world import LARGE, NOW_TS, Read, Task, numbered, read_one
 

@@ -5,6 +5,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from blizzard.errors import BlizzardError, RetryableError
 from blizzard.log import Log
@@ -15,11 +16,13 @@ from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.table_source import TableSource
-from spark_job.tasks.batch_tasks import ReadTasks, Task
-from spark_job.tasks.decided_records import DecidedRecords
 from spark_job.tasks.engine import Undecided
-from spark_job.tasks.report import Report
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
+
+if TYPE_CHECKING:
+    from spark_job.tasks.batch_tasks import Task
+    from spark_job.tasks.decided_records import DecidedRecords
+    from spark_job.tasks.report import Report
 
 MAX_TEXT_CHARS = 2_000
 
@@ -50,7 +53,10 @@ class LocalEngine:
         store = open_store(source.table_uri, self._s3, may_be_missing=True, log=self._log)
         return LocalTable(source, store, self._storage_options, clock=self._clock, log=self._log)
 
-    def run(self, task: Task, parts: Sequence[str]) -> list[Report]:
+    def run(self, task: "Task", parts: Sequence[str]) -> "list[Report]":
+        from spark_job.tasks.batch_tasks import ReadTasks
+        from spark_job.tasks.report import Report
+
         try:
             return [Report.from_json(report) for report in self.processes.map(ReadTasks(task.to_json()), parts)]
         except ProcessEnded as error:
@@ -63,13 +69,13 @@ class LocalEngine:
         except Exception as error:
             raise RetryableError(_unexpected(error)) from error
 
-    def judge(self, task: Task, undecided: Undecided) -> DecidedRecords:
+    def judge(self, task: "Task", undecided: Undecided) -> "DecidedRecords":
         if undecided.only_refused:
             raise NeedsSpark("sorting more refused records than fit into memory")
         example = f", such as {undecided.example}" if undecided.example else ""
         raise NeedsSpark("deciding on records that only its parser can judge", example)
 
-    def complete(self, task: Task, staged: Sequence[DataFile]) -> DecidedRecords:
+    def complete(self, task: "Task", staged: Sequence[DataFile]) -> "DecidedRecords":
         raise NeedsSpark(f"evaluating {task.destination.layout.rules.first_for_spark}")
 
     def close(self) -> None:

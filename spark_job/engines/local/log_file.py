@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from spark_job.ports.table import Txns
 from spark_job.table.add_action import add_fields
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 Action = Mapping[str, Any]
 

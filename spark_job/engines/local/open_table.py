@@ -11,7 +11,7 @@ from blizzard.state.delta_log import LAST_CHECKPOINT, LOG_FOLDER, commit_key, co
 from blizzard.state.delta_protocol import reasons_for_spark
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
-from blizzard.table.active_files import MISREAD
+from blizzard.table.locations import MISREAD
 from spark_job.engines.local.durable_log import sync_files
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.file_layout import checkpoint_interval

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType
 
@@ -17,7 +18,6 @@ from spark_job.engines.local.delta_errors import translating_delta_errors
 from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.schema_commit import schema_actions
-from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
@@ -27,7 +27,10 @@ from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable, Transaction
 from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
+
+if TYPE_CHECKING:
+    from spark_job.engines.local.source_rows import SourceRows
 
 
 class LocalTable:
@@ -173,7 +176,9 @@ class LocalTable:
     def newest_files_of_others(self, known: frozenset[str], limit: int) -> Sequence[SourceFile]:
         return self._rows().newest_files_of_others(known, limit)
 
-    def _rows(self) -> SourceRows:
+    def _rows(self) -> "SourceRows":
+        from spark_job.engines.local.source_rows import SourceRows
+
         table = self._opened.newest()
         if table is None:
             raise NeedsSpark(f"reading table {self._uri}, which has just disappeared")

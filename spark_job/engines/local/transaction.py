@@ -24,7 +24,7 @@ from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import has_ntz
 from spark_job.table.stats_columns import stats_columns
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 PROTOCOL_WITH_CHECKS = {"minReaderVersion": 1, "minWriterVersion": 3}
 PLAIN_PROPERTIES = (

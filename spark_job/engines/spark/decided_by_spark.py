@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from blizzard.state.dead_letters import DeadLetter
 from spark_job.tasks.decided_records import dead_letter_of
 from spark_job.tasks.unknown_fields import UnknownFieldCounts
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from spark_job.write.write_errors import RefusedWrite, raise_refused
 
 

@@ -20,7 +20,7 @@ from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.decided_records import DecidedRecords
 from spark_job.tasks.engine import Undecided
 from spark_job.tasks.report import Report
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 
 class SparkEngine:

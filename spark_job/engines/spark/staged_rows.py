@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 
 def staged_rows(spark: SparkSession, table_uri: str, files: Sequence[DataFile], schema: StructType) -> DataFrame:

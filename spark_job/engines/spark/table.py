@@ -28,7 +28,7 @@ from spark_job.table.safety_checks import SourceFile
 from spark_job.table.schema import gets_ntz
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.table_source import TableSource
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 WIDENING_PROPERTY = "delta.enableTypeWidening"
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"

@@ -19,7 +19,7 @@ from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import has_ntz
 from spark_job.table.widening import WIDENING_PROPERTY, with_type_changes
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
 _WRITER_PACKAGE = "commands"

@@ -28,9 +28,11 @@ from spark_job.tasks.decided_records import RefusedByTasks, dead_letters_of, ref
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.fetch import TaskFile
 from spark_job.tasks.provenance import Provenance
+from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
-from spark_job.tasks.task_reader import ReadSettings, TaskReader
-from spark_job.write.parquet_files import BufferBudget, DataFileWriter, TableLayout
+from spark_job.tasks.task_reader import TaskReader
+from spark_job.write.data_file import TableLayout
+from spark_job.write.parquet_files import BufferBudget, DataFileWriter
 from tests.proof.bad_input.corpus import MOST_FILE_BYTES, MOST_RECORD_BYTES
 from tests.proof.bad_input.records import PARTITION, SCHEMA
 

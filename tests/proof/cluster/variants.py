@@ -8,7 +8,7 @@ from typing import Any
 from spark_job.engines.spark.engine import SparkEngine
 from spark_job.tasks.batch_tasks import ReadTasks, Task
 from spark_job.tasks.report import Report
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.proof.kill.variants import Whole, with_tables
 
 LOST_FILES_COUNT = "what a lost task had written is committed with what its repetition wrote"

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from spark_job.engines.local import transaction
 from spark_job.engines.local.transaction import AppendTransaction
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.proof import file_names, new_fields
 from tests.proof.bad_input.mutants import packed
 from tests.proof.bad_input.random_input import RECORDS, random_file

@@ -16,7 +16,7 @@ from pyspark.sql import Row, SparkSession
 import spark_job.table.proposals
 import spark_job.wiring
 from spark_job.ports.table import SchemaProposal
-from spark_job.tasks.task_reader import ReadSettings
+from spark_job.tasks.read_settings import ReadSettings
 from tests.proof.campaign import Failed, Fault, Run
 from tests.spark.engine_lake import EngineLake
 

@@ -10,7 +10,7 @@ from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.staging import Staging
 from spark_job.tasks.reader import BatchRows
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.proof.breaks import (
     BOTH_READS,
     LATE_LETTERS,

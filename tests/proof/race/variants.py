@@ -12,7 +12,7 @@ from spark_job.engines.local.schema_commit import encoded
 from spark_job.engines.local.transaction import AppendTransaction
 from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.add_action import add_fields
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill.variants import Whole, begin_again, with_tables
 

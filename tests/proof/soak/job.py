@@ -24,7 +24,7 @@ from spark_job.engines.spark.transaction import Transaction
 from spark_job.loop.files import source
 from spark_job.loop.files.suspects import Resolution, Suspects
 from spark_job.loop.ingest import Ingest
-from spark_job.write.parquet_files import DataFile
+from spark_job.write.data_file import DataFile
 from tests.proof.kill.job import attached
 from tests.proof.kill.variants import Whole, with_tables
 from tests.proof.ledger.small import keep_ledger_small
