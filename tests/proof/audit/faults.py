@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from deltalake import write_deltalake
 
 from blizzard.audit.report import AuditReport, Verdict
@@ -103,9 +104,15 @@ def _append(world: DoctorWorld, path: str, **source: object) -> str:
 
 
 def _delete_data_file(world: DoctorWorld, files: list[str]) -> str | None:
+    """One with rows of this source: those of others are not this audit's."""
     for name in pa.table(world.table().get_add_actions())["path"].to_pylist():
-        (world.lake / unquote(name)).unlink()
-        return str(name)
+        file = world.lake / unquote(name)
+        if (
+            IDENTITY.source_id
+            in pc.struct_field(pq.read_table(file, columns=["_source"])["_source"], "source").to_pylist()
+        ):
+            file.unlink()
+            return str(name)
     return None
 
 
