@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake.transaction import AddAction
 from pyspark.sql.types import StructType
 
 from blizzard.log import silent
@@ -35,11 +36,14 @@ STATE_BYTES = 1_500
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """Seconds of each commit, the peak memory of the process, and why Spark has to commit instead; "": it has not."""
+    """Seconds of the process's first commit, which opens the table, and of each other one; the peak memory of the
+    process; why Spark has to commit instead; "": it has not; and seconds of commits of deltalake alone."""
 
+    first_secs: float
     secs: list[float]
     peak_bytes: int
     needs_spark: str
+    deltalake_secs: list[float]
 
 
 def make(table: Path, versions: int, files: int) -> None:
@@ -97,8 +101,30 @@ def commit(table: Path, count: int) -> Commits:
             transaction.commit(files, app_id=APP_ID, sequence=sequence, user_metadata="x" * STATE_BYTES)
             secs.append(time.monotonic() - began)
     except NeedsSpark as error:
-        return Commits([], _peak_bytes(), error.reason)
-    return Commits(secs[1:], _peak_bytes(), "")  # the first one opens the table
+        return Commits(0.0, [], _peak_bytes(), error.reason, [])
+    peak_bytes = _peak_bytes()
+    return Commits(secs[0], secs[1:], peak_bytes, "", _commits_of_deltalake(table, count))
+
+
+def _commits_of_deltalake(table: Path, count: int) -> list[float]:
+    """As a program that goes on makes them: after each it has the table for the next one."""
+    opened, secs = DeltaTable(table), list[float]()
+    for number in range(count):
+        sequence = 10**6 + number
+        file = data_file(10**9 + sequence, sequence)
+        add = AddAction(file.path, file.size, {}, round(file.modified_ts * 1000), True, file.stats)
+        txn = Transaction("loop", sequence, sequence)
+        began = time.monotonic()
+        opened.create_write_transaction(
+            [add],
+            "append",
+            opened.schema(),
+            commit_properties=CommitProperties(app_transactions=[txn]),
+            post_commithook_properties=PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False),
+        )
+        opened.update_incremental()
+        secs.append(time.monotonic() - began)
+    return secs
 
 
 def _peak_bytes() -> int:

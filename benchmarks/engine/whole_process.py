@@ -49,6 +49,10 @@ def loop(landing: Path, table: Path, processes: int) -> list[str]:
     return [sys.executable, "-m", "benchmarks.engine.deltalake_loop", str(landing), str(table), str(processes)]
 
 
+def bare(landing: Path, folder: Path, processes: int) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.engine.bare_process", str(landing), str(folder), str(processes)]
+
+
 def old_table_commits(table: Path, count: int) -> Commits:
     """In a new process, whose memory is measured. Raises ContenderFailed."""
     command = [sys.executable, "-m", "benchmarks.engine.old_table", str(table), str(count)]

@@ -10,10 +10,12 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import pyarrow.parquet as pq
+
 from benchmarks.data import Dataset, dataset
 from benchmarks.engine import old_table
 from benchmarks.engine.old_table import Commits
-from benchmarks.engine.whole_process import Ended, config_of, copied, ingestion, loop, old_table_commits, timed
+from benchmarks.engine.whole_process import Ended, bare, config_of, copied, ingestion, loop, old_table_commits, timed
 from benchmarks.goals import goals_of
 from benchmarks.ledger import random_names
 from benchmarks.process import scratch
@@ -26,6 +28,7 @@ from benchmarks.verify import WrongResult, found_in
 ENGINES = ("local", "spark")
 LOOP = "deltalake loop"
 TUNED_LOOP = "deltalake loop on each core"
+BARE = "bare limit"
 FEW, PIPELINES = 3, 100
 DROPS = 100
 OLD_TABLES = {
@@ -42,7 +45,9 @@ PEAK = "peak of all processes, MB"
 NOTE = (
     "All contenders read the same files, and each table is checked. The deltalake loop has no state: it can neither "
     "tell which files are new nor what it refused, and a second run would double all rows. As one writes it, it is one "
-    "process with pyarrow's own threads. With a process for each core and no threads in them it is as fast as it gets."
+    "process with pyarrow's own threads. With a process for each core and no threads in them it is as fast as it gets. "
+    "The bare limit reads and parses the same files and writes Parquet without a table, with a process for each core; "
+    "of three files, with one."
 )
 
 
@@ -147,6 +152,8 @@ def _few_files(data: Dataset, found: Measured, options: RunOptions) -> None:
         landing = copied(paths, Path(data.folder), folder / "landing")
         found.note("three files", LOOP, timed(loop(landing, folder / "table", 1)))
         _check(folder / "table", 10 * len(paths))
+        found.note("three files", BARE, timed(bare(landing, folder / "bare", 1)))
+        _check_parquet(folder / "bare", 10 * len(paths))
 
 
 def _many_pipelines(data: Dataset, found: Measured, options: RunOptions) -> None:
@@ -162,17 +169,23 @@ def _many_pipelines(data: Dataset, found: Measured, options: RunOptions) -> None
 
 
 def _backlog(data: Dataset, found: Measured, options: RunOptions) -> None:
-    for contender in (*ENGINES, LOOP, TUNED_LOOP):
+    for contender in (*ENGINES, LOOP, TUNED_LOOP, BARE):
         options.report_progress(f"engine: {data.name}, {contender}")
         with _folder() as folder:
             table = folder / "tables" / "events"
             table.parent.mkdir()
-            if contender in (LOOP, TUNED_LOOP):
-                command = loop(Path(data.folder), table, 1 if contender == LOOP else options.cores)
-            else:
-                command = ingestion(config_of(folder, {"events": Path(data.folder)}), contender)
-            found.note(data.name, contender, timed(command))
-            _check(table, data.rows)
+            found.note(
+                data.name, contender, timed(_command(contender, folder, Path(data.folder), table, options.cores))
+            )
+            (_check_parquet if contender == BARE else _check)(table, data.rows)
+
+
+def _command(contender: str, folder: Path, landing: Path, table: Path, cores: int) -> list[str]:
+    if contender in (LOOP, TUNED_LOOP):
+        return loop(landing, table, 1 if contender == LOOP else cores)
+    if contender == BARE:
+        return bare(landing, table, cores)
+    return ingestion(config_of(folder, {"events": landing}), contender)
 
 
 def _commits(found: Measured, options: RunOptions) -> None:
@@ -187,6 +200,12 @@ def _check(table: Path, rows: int) -> None:
     found = found_in(str(table)).rows
     if found != rows:
         raise WrongResult(f"engine: expected {rows} rows in {table.name}, found {found}")
+
+
+def _check_parquet(folder: Path, rows: int) -> None:
+    found = sum(pq.read_metadata(file).num_rows for file in folder.rglob("*.parquet"))
+    if found != rows:
+        raise WrongResult(f"engine: expected {rows} rows in Parquet files, found {found}")
 
 
 def _latencies(engine: str, name_of: Callable[[int], str], options: RunOptions) -> list[float]:
@@ -212,14 +231,21 @@ def _table(found: Measured) -> Table:
         for contender in by:
             relative = [
                 f"{found.ratio(work, contender, to)}{TIMES}" if to in by and contender in ENGINES else ""
-                for to in (LOOP, TUNED_LOOP)
+                for to in (LOOP, TUNED_LOOP, BARE)
             ]
             secs, peak = found.secs(work, contender), found.peak_mb(work, contender)
             measured_mb = str(peak) if peak.median else "too short to measure"
             rows.append((f"{WORDS[work]}, {contender}", str(secs), *relative, measured_mb))
     times = TIMES.strip()
     return Table(
-        ("whole process", "s", f"{times} the loop's time", f"{times} that on each core", PEAK),
+        (
+            "whole process",
+            "s",
+            f"{times} the loop's time",
+            f"{times} that on each core",
+            f"{times} the bare limit",
+            PEAK,
+        ),
         tuple(rows),
     )
 
@@ -231,10 +257,24 @@ def _commit_table(found: Measured) -> Table:
         peak = Spread.of([one.peak_bytes / MB for one in runs])
         why = runs[0].needs_spark
         secs = f"Spark takes over: {why}" if why else str(found.commit_secs(name))
+        others = [
+            "" if why else str(spread)
+            for spread in (
+                Spread.of([one.first_secs for one in runs]),
+                Spread.of([median(one.deltalake_secs or [0.0]) for one in runs]),
+            )
+        ]
         longest = "" if why else number(max(max(one.secs) for one in runs))
-        rows.append((f"version {versions:,}, {files:,} data files", secs, longest, str(peak)))
+        rows.append((f"version {versions:,}, {files:,} data files", secs, longest, *others, str(peak)))
     return Table(
-        ("commit of the local engine to a table of", "s, median of a process", "longest", "peak memory, MB"),
+        (
+            "commit of the local engine to a table of",
+            "s, median of a process",
+            "longest",
+            "first, which opens the table",
+            "deltalake alone, median",
+            "peak memory, MB",
+        ),
         tuple(rows),
     )
 
