@@ -138,7 +138,11 @@ def _joined(parts: Collection[pa.Array]) -> pa.Array:
 
 
 def _encoded(texts: Iterable[str]) -> pa.Array:
-    return pa.array([text.encode("utf-8", "surrogatepass") for text in texts], pa.binary())
+    given = [*texts]
+    try:
+        return pa.array(given, pa.string()).cast(pa.binary())
+    except UnicodeEncodeError:  # of surrogates
+        return pa.array([text.encode("utf-8", "surrogatepass") for text in given], pa.binary())
 
 
 def _from_buffer(kind: pa.DataType, values: object, count: int) -> pa.Array:

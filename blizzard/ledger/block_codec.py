@@ -25,8 +25,8 @@ _MAX_SHARED = 255
 _DIGEST_BYTES = 16
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _NO_DIGEST, _HAS_DIGEST = 0, 1
-_TIME = 2
-"""The place of the times among the columns of numbers."""
+_COLUMNS, _TIME = 5, 2
+"""How many columns of numbers there are, and which one has the times."""
 _UNDECODABLE = (struct.error, zlib.error, ValueError, IndexError, OverflowError, EOFError)
 
 
@@ -97,12 +97,16 @@ class BlockColumns:
 
     @property
     def times_ms(self) -> "array[int]":
-        return self.numbers()[_TIME]
+        (found,) = self.numbers([_TIME])
+        return found
 
-    def numbers(self) -> list["array[int]"]:
-        """Sequences, sizes, times, rows and refused records."""
+    def numbers(self, columns: Iterable[int] = range(_COLUMNS)) -> list["array[int]"]:
+        """Sequences, sizes, times, rows and refused records, or only some of these."""
         with _naming_the_error():
-            return _columns(zlib.decompress(self._packed_numbers), self._count)
+            data, width = zlib.decompress(self._packed_numbers), 8 * self._count
+            if len(data) != _COLUMNS * width:
+                raise ValueError(f"expected {_COLUMNS * width} bytes of numbers, found {len(data)}")
+            return [_join("Q", data[at * width : (at + 1) * width], self._count) for at in columns]
 
     @cached_property
     def _text(self) -> "_Text":
@@ -238,15 +242,6 @@ def _join(code: str, data: bytes, count: int) -> "array[int]":
         joined[byte::width] = data[byte * count : (byte + 1) * count]
     numbers.frombytes(joined)
     return _little_endian(numbers)
-
-
-def _columns(data: bytes, count: int) -> list["array[int]"]:
-    width = 8 * count
-    if len(data) != 5 * width:
-        raise ValueError(f"expected {5 * width} bytes of numbers, found {len(data)}")
-    return (
-        [_join("Q", data[at : at + width], count) for at in range(0, 5 * width, width)] if count else [array("Q")] * 5
-    )
 
 
 def _little_endian(numbers: "array[int]") -> "array[int]":
