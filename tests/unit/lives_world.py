@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -92,13 +92,16 @@ def put_run(store: ObjectStore, receipts: list[Receipt]) -> RunRef:
 
 @dataclass
 class LivesWorld:
+    """`names`: with which the paths begin; none: there are no files."""
+
     chance: random.Random
     table: ObjectStore
+    names: Sequence[str] = NAMES
     now_ts: float = BEGIN_TS
 
     def __post_init__(self) -> None:
         self.objects = MemoryStore(lambda: self.now_ts)
-        self.paths = sorted({self._name() for _ in range(self.chance.choice([0, 5, 60]))})
+        self.paths = sorted({self._name() for _ in range(self.chance.choice([0, 5, 60])) if self.names})
         self._land()
         receipts = self._commits()
         pattern = self.chance.choice(["**", "**", "[a-d]*/**"])
@@ -108,7 +111,7 @@ class LivesWorld:
         self._announce()
 
     def _name(self) -> str:
-        name = self.chance.choice(NAMES)
+        name = self.chance.choice(self.names)
         return name if self.chance.random() < 0.3 else f"{name}{self.chance.randrange(40)}"
 
     def _some(self) -> list[str]:
@@ -196,9 +199,3 @@ def wants(wish: Wish) -> Callable[[Life], bool]:
         return is_recent and (not wish.states or life.state in wish.states)
 
     return is_wanted
-
-
-def without_run(world: LivesWorld, number: int) -> None:
-    """As if it was lost."""
-    keys = [info.key for info in world.table.list(ledger_folder(IDENTITY))]
-    world.table.delete(keys[number : number + 1])
