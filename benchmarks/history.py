@@ -22,8 +22,8 @@ from benchmarks.ledger import random_names
 from benchmarks.ledger.stored import IDENTITY
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import Life, Lives, literal_prefix
+from blizzard.audit.question import Question as FilesWanted
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.wish import Wish
 from blizzard.cli.selection import given_paths
 from blizzard.history.packer import DAY_SECS, HistorySettings, Packer
 from blizzard.history.packs import get_packs, history_folder
@@ -189,7 +189,7 @@ def asked(store: ObjectStore, files: int, question: Question, *, packed: bool) -
     lives = Lives(source, literal_prefix([*question.globs]), given_paths(question.globs, "PATTERN").matches, END_TS)
     recent = (
         life
-        for life in lives.wanted(Wish(question.since_ts))
+        for life in lives.wanted(FilesWanted(question.since_ts))
         if (life.announced_ts or 0.0) >= (question.since_ts or 0.0)
     )
     kept = [*islice(recent, question.limit)]

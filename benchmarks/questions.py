@@ -26,8 +26,8 @@ from benchmarks.ledger import random_names
 from benchmarks.ledger.stored import IDENTITY, make_ledger
 from benchmarks.suite.subprocess_run import peak_bytes
 from blizzard.audit.lives import Life, Lives, literal_prefix
+from blizzard.audit.question import Question
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.wish import Wish
 from blizzard.cli.selection import given_paths
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.ledger.ledger import open_ledger
@@ -134,25 +134,25 @@ def asked(folder: str, question: str, listed: str, *, every: bool) -> dict[str, 
 
 def count(source: AuditedSource, question: str, folder: Path, *, every: bool) -> int:
     """How many files are the answer."""
-    globs, wish = _wish(question, folder)
+    globs, asked_for = _asked_for(question, folder)
     paths = given_paths(globs, "PATTERN")
     lives = Lives(source, literal_prefix(globs), paths.matches, NOW_TS)
-    wish = replace(wish, expression=paths.bytes_expression())
-    found = iter(lives) if every else lives.wanted(wish)
-    return sum(_is_answer(wish, life) for life in found)
+    asked_for = replace(asked_for, expression=paths.bytes_expression())
+    found = iter(lives) if every else lives.wanted(asked_for)
+    return sum(_is_answer(asked_for, life) for life in found)
 
 
-def _wish(question: str, folder: Path) -> tuple[list[str], Wish]:
+def _asked_for(question: str, folder: Path) -> tuple[list[str], Question]:
     match question:
         case "one file":
             with (folder / "listing").open() as lines:
-                return [next(lines).split()[0]], Wish()
+                return [next(lines).split()[0]], Question()
         case "a pattern":
-            return ["**/part-00000-0123*"], Wish()
+            return ["**/part-00000-0123*"], Question()
         case "since":
-            return [], Wish(since_ts=_newest_ts(folder) - 60)
+            return [], Question(since_ts=_newest_ts(folder) - 60)
         case _:
-            return [], Wish(states=frozenset({question.split()[-1]}))
+            return [], Question(states=frozenset({question.split()[-1]}))
 
 
 def _newest_ts(folder: Path) -> float:
@@ -160,9 +160,9 @@ def _newest_ts(folder: Path) -> float:
     return random_names.TIME_MS / 1000 + 60 * checkpoint.sequence
 
 
-def _is_answer(wish: Wish, life: Life) -> bool:
+def _is_answer(asked_for: Question, life: Life) -> bool:
     came_ts = max(filter(None, (life.modified_ts, life.announced_ts)), default=0.0)
-    return came_ts >= (wish.since_ts or 0.0) and (not wish.states or life.state in wish.states)
+    return came_ts >= (asked_for.since_ts or 0.0) and (not asked_for.states or life.state in asked_for.states)
 
 
 if __name__ == "__main__":

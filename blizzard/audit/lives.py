@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 from blizzard.audit.announced import Announced, read_announced
 from blizzard.audit.compare import readable_ledger
 from blizzard.audit.gaps import entries_at, fill_gaps
+from blizzard.audit.question import Question, may_be_wanted
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PARTITION_FILTER, PATTERN, Fate, Reach, reach_of
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
 from blizzard.audit.source import AuditedSource
 from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import entries_of_commits, rows_plan
-from blizzard.audit.wish import Wish, may_be_wanted
 from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
 from blizzard.ledger.ledger import Ledger, RunUnreadable
 from blizzard.ledger.run import BLOCK_ENTRIES
@@ -115,16 +115,16 @@ class Lives:
         self._letters = DeadLetters(self.source.state, identity.state_prefix, identity.source_id)
 
     def __iter__(self) -> Iterator[Life]:
-        return self.wanted(Wish())
+        return self.wanted(Question())
 
-    def wanted(self, wish: Wish) -> Iterator[Life]:
-        """Those that the wish asks for, and maybe others. Of most others nothing is made."""
+    def wanted(self, question: Question) -> Iterator[Life]:
+        """Those that the question asks for, and maybe others. Of most others nothing is made."""
         lost_runs: set[str] = set()
         seen = ""
         while True:
             self.listed = 0
             try:
-                for life in self._lives(lost_runs, wish):
+                for life in self._lives(lost_runs, question):
                     if not seen or life.path > seen:
                         yield life
                         seen = life.path
@@ -139,16 +139,16 @@ class Lives:
         below.prefix = name
         return next(iter(below), None)
 
-    def _lives(self, lost_runs: set[str], wish: Wish) -> Iterator[Life]:
+    def _lives(self, lost_runs: set[str], question: Question) -> Iterator[Life]:
         ledger = readable_ledger(self.source, self.snapshot.checkpoint, lost_runs)
-        if ledger.gaps or wish.is_everything:
+        if ledger.gaps or question.is_everything:
             return self._every(ledger)
-        return self._few(ledger, wish)
+        return self._few(ledger, question)
 
-    def _few(self, ledger: Ledger, wish: Wish) -> Iterator[Life]:
+    def _few(self, ledger: Ledger, question: Question) -> Iterator[Life]:
         announced, count = self._announced_by_path(), 0
         for window, listed in self._windows(ledger):
-            paths = sorted({*may_be_wanted(wish, window, listed), *filter(window.has, announced)})
+            paths = sorted({*may_be_wanted(question, window, listed), *filter(window.has, announced)})
             infos = {info.key: info for info in listed} if paths else {}
             for some in batches_of(filter(self.matches, paths), AT_ONCE):
                 entries = window.find(some)

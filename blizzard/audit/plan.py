@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from blizzard.audit.lives import Lives
+from blizzard.audit.question import Question
 from blizzard.audit.reach import PARTITION_FILTER, Fate
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.wish import Wish
 from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.receipts import Receipt, Receipts
@@ -63,7 +63,7 @@ class BatchCounter:
 def backlog_of(lives: Lives, *, interval_files: int, interval_bytes: int, since_ts: float | None = None) -> Backlog:
     """`since_ts`: only files that were modified since then."""
     found, batches = Backlog(), BatchCounter(interval_files, interval_bytes)
-    for life in lives.wanted(Wish(since_ts, _COUNTED)):
+    for life in lives.wanted(Question(since_ts, _COUNTED)):
         came_ts = life.modified_ts if life.modified_ts is not None else life.announced_ts
         if since_ts is not None and (came_ts is None or came_ts < since_ts):
             continue

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
+from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
-from blizzard.audit.wish import Wish
 from blizzard.cli.files_asked import Asked, State
 from blizzard.cli.files_named import Named, is_plain
 from blizzard.cli.files_topics import offsets_facts, topic_lives
@@ -104,9 +104,9 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> t
         return [], set()
     paths, prefix = given_paths(wanted, "PATTERN"), literal_prefix(wanted)
     lives = Lives(source, prefix, paths.matches, now_ts, lambda count: show(STEP, count, 0))
-    wish = Wish(asked.since_ts, asked.states, None if f"{prefix}**" in wanted else paths.bytes_expression())
+    question = Question(asked.since_ts, asked.states, None if f"{prefix}**" in wanted else paths.bytes_expression())
     finder = CommitFinder(source, lives.snapshot.checkpoint)
-    wanted_lives = named.limited(lives.wanted(wish), lambda life: _is_asked_for(life, asked), asked.limit)
+    wanted_lives = named.limited(lives.wanted(question), lambda life: _is_asked_for(life, asked), asked.limit)
     found = finder.complete(wanted_lives)
     named.look_up(lives.first_below)
     found = with_rows(source, lives.snapshot, found)

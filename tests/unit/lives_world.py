@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from blizzard.audit.lives import Life, Lives
+from blizzard.audit.question import Question
 from blizzard.audit.source import AuditedSource
-from blizzard.audit.wish import Wish
 from blizzard.ledger.entry import entries_of, merge_sorted
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.ledger.run import write_run
@@ -179,7 +179,7 @@ class LivesWorld:
         return Lives(self.source, prefix, matches, END_TS)
 
 
-def random_wish(chance: random.Random, glob: str | None) -> Wish:
+def random_question(chance: random.Random, glob: str | None) -> Question:
     since_ts = chance.choice(
         [None, None, None, BEGIN_TS - 1.0, BEGIN_TS + 1_000.0005, BEGIN_TS + 5_000, END_TS, -5.0, 0.0]
     )
@@ -187,15 +187,15 @@ def random_wish(chance: random.Random, glob: str | None) -> Wish:
         ["committed", "dead_lettered", "skipped", "pending", "missing", "absent"], chance.choice([0, 1, 1, 2, 5])
     )
     expression = None if glob is None else Pattern(glob).bytes_expression()
-    return Wish(since_ts, frozenset(states), expression)
+    return Question(since_ts, frozenset(states), expression)
 
 
-def wants(wish: Wish) -> Callable[[Life], bool]:
+def wants(question: Question) -> Callable[[Life], bool]:
     """Without its expression."""
 
     def is_wanted(life: Life) -> bool:
         came_ts = max(filter(None, (life.modified_ts, life.announced_ts)), default=None)
-        is_recent = wish.since_ts is None or (came_ts is not None and came_ts >= wish.since_ts)
-        return is_recent and (not wish.states or life.state in wish.states)
+        is_recent = question.since_ts is None or (came_ts is not None and came_ts >= question.since_ts)
+        return is_recent and (not question.states or life.state in question.states)
 
     return is_wanted

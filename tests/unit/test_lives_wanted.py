@@ -12,7 +12,7 @@ import pytest
 from benchmarks.counting_store import CountingStore
 from blizzard.audit import lives
 from blizzard.audit.plan import backlog_of
-from blizzard.audit.wish import Wish
+from blizzard.audit.question import Question
 from blizzard.ledger import block_codec, run
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.paths.pattern import Pattern
@@ -26,7 +26,7 @@ from tests.unit.lives_world import (
     LivesWorld,
     put_run,
     put_state,
-    random_wish,
+    random_question,
     source_of,
     wants,
 )
@@ -51,10 +51,10 @@ def test_the_answers_are_those_of_a_look_at_every_file(seed: int, block_entries:
     for _ in range(6):
         glob = chance.choice([*[None] * len(GLOBS), *GLOBS])
         prefix = chance.choice(["", "", "", "", "", "", "", "a", "a/", "b/", "d/*", "é", "\uffff", "nothing"])
-        wish, asked = random_wish(chance, glob), world.lives(glob, prefix)
-        expected = [*filter(wants(wish), asked)]
+        question, asked = random_question(chance, glob), world.lives(glob, prefix)
+        expected = [*filter(wants(question), asked)]
         listed = asked.listed
-        assert [*filter(wants(wish), asked.wanted(wish))] == expected
+        assert [*filter(wants(question), asked.wanted(question))] == expected
         assert asked.listed == listed
 
 
@@ -68,9 +68,9 @@ def test_with_a_damaged_run_too_the_answers_are_those_of_a_look_at_every_file(
     for key in runs[:1]:
         data = world.table.get(key)
         world.table.put(key, bytes(len(data) // 2) + data[len(data) // 2 :])
-    wish = random_wish(chance, None)
-    expected = [*filter(wants(wish), world.lives())]
-    assert [*filter(wants(wish), world.lives().wanted(wish))] == expected
+    question = random_question(chance, None)
+    expected = [*filter(wants(question), world.lives())]
+    assert [*filter(wants(question), world.lives().wanted(question))] == expected
 
 
 @pytest.fixture
@@ -124,20 +124,20 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
 def test_nothing_is_made_of_files_that_are_no_answer(many: LivesWorld, made: Made) -> None:
     assert backlog_of(many.lives(), interval_files=10, interval_bytes=10).listed == 5_001
     assert (made.counts["entries"], made.counts["lives"]) == (2, 3)
-    wish = Wish(states=frozenset({"pending"}))
-    assert [life.path for life in many.lives().wanted(wish) if life.state == "pending"] == ["f02000", "new"]
+    question = Question(states=frozenset({"pending"}))
+    assert [life.path for life in many.lives().wanted(question) if life.state == "pending"] == ["f02000", "new"]
     assert (made.counts["entries"], made.counts["lives"]) == (4, 6)
 
 
 def test_of_files_that_are_gone_only_blocks_with_an_answer_are_decoded(many: LivesWorld, made: Made) -> None:
     many.objects.delete([info.key for info in many.objects.list()])
-    assert [*many.lives().wanted(Wish(states=frozenset({"pending"})))] != []
+    assert [*many.lives().wanted(Question(states=frozenset({"pending"})))] != []
     assert (made.counts["entries"], made.counts["lives"]) == (1, 1)
     assert made.counts["paths"] == 1 + 4, "of the block that has it, and then of one block of each run"
-    since = [life.sequence for life in many.lives().wanted(Wish(since_ts=BEGIN_TS + 3))]
+    since = [life.sequence for life in many.lives().wanted(Question(since_ts=BEGIN_TS + 3))]
     assert since == [3] * 1_250
     assert made.counts["lives"] == 1_251
-    assert [*many.lives().wanted(Wish(since_ts=BEGIN_TS + 4))] == []
+    assert [*many.lives().wanted(Question(since_ts=BEGIN_TS + 4))] == []
     assert made.counts["lives"] == 1_251
 
 
@@ -146,7 +146,7 @@ def test_a_file_that_is_named_is_looked_for_in_one_block_of_each_run(many: Lives
     many.source = source_of(many.objects, counted)
     asked = many.lives("f04321", "f04321")
     before = counted.read_bytes
-    (life,) = asked.wanted(Wish(expression=Pattern("f04321").bytes_expression()))
+    (life,) = asked.wanted(Question(expression=Pattern("f04321").bytes_expression()))
     assert (life.path, life.state) == ("f04321", "committed")
     refs = asked.snapshot.checkpoint.ledger
     index_bytes = sum(ref.size - ref.index_at for ref in refs)

@@ -20,7 +20,7 @@ NO_PATHS = pa.array([], pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Question:
     """`since_ts`: files that came since, in Unix seconds; None: whenever. `states`: only these; none: all.
     `expression`: of the paths, as `bytes_expression` makes it; None: all."""
 
@@ -37,18 +37,18 @@ class Wish:
         return self.since_ts is None and self.expression is None and not self.leaves_committed_out
 
 
-def may_be_wanted(wish: Wish, window: Window, listed: Sequence[ObjectInfo]) -> list[str]:
-    """The sorted paths of the files in the window that the wish asks for, and maybe of others. `listed`: all objects
-    there. Raises RunUnreadable."""
+def may_be_wanted(question: Question, window: Window, listed: Sequence[ObjectInfo]) -> list[str]:
+    """The sorted paths of those files in the window that the question asks for, and maybe of others. `listed`: all
+    objects there. Raises RunUnreadable."""
     rows = _Rows(window, listed)
     found: pa.Array | None = None
-    if wish.since_ts is not None:
-        found = rows.since(wish.since_ts)
-    if wish.leaves_committed_out and (found is None or len(found)):
+    if question.since_ts is not None:
+        found = rows.since(question.since_ts)
+    if question.leaves_committed_out and (found is None or len(found)):
         uncommitted = rows.not_as_committed()
         found = uncommitted if found is None else found.filter(pc.is_in(found, uncommitted))
-    if wish.expression is not None and (found is None or len(found)):
-        found = _having(rows.all() if found is None else found, wish.expression)
+    if question.expression is not None and (found is None or len(found)):
+        found = _having(rows.all() if found is None else found, question.expression)
     found = rows.all() if found is None else found
     paths = (path.decode("utf-8", "surrogatepass") for path in pc.unique(found).to_pylist())
     return sorted(filter(window.has, paths))
