@@ -22,8 +22,9 @@ from benchmarks.ledger import random_names
 from benchmarks.ledger.stored import IDENTITY
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import Life, Lives, literal_prefix
+from blizzard.audit.question import Question as FilesWanted
 from blizzard.audit.source import AuditedSource
-from blizzard.cli.selection import matching
+from blizzard.cli.selection import given_paths
 from blizzard.history.packer import DAY_SECS, HistorySettings, Packer
 from blizzard.history.packs import get_packs, history_folder
 from blizzard.ledger.entry import LedgerEntry, entries_of
@@ -183,10 +184,14 @@ def packed(store: ObjectStore, checkpoint: Checkpoint, files: int) -> str:
 def asked(store: ObjectStore, files: int, question: Question, *, packed: bool) -> list[Life]:
     """The answer."""
     counted = CountingStore(store)
-    source = CountedSource(**_as_configured(), counted=counted)
+    source = CountedSource(**as_configured(), counted=counted)
     used = time.process_time()
-    lives = Lives(source, literal_prefix([*question.globs]), matching(question.globs, "PATTERN"), END_TS)
-    recent = (life for life in lives if (life.announced_ts or 0.0) >= (question.since_ts or 0.0))
+    lives = Lives(source, literal_prefix([*question.globs]), given_paths(question.globs, "PATTERN").matches, END_TS)
+    recent = (
+        life
+        for life in lives.wanted(FilesWanted(question.since_ts))
+        if (life.announced_ts or 0.0) >= (question.since_ts or 0.0)
+    )
     kept = [*islice(recent, question.limit)]
     of_lives = counted.requests, counted.read_bytes, time.process_time() - used
     used = time.process_time()
@@ -210,7 +215,7 @@ def asked(store: ObjectStore, files: int, question: Question, *, packed: bool) -
     return complete
 
 
-def _as_configured() -> dict[str, Any]:
+def as_configured() -> dict[str, Any]:
     return {
         "identity": IDENTITY,
         "uri": "memory://landing/",
@@ -224,6 +229,7 @@ def _as_configured() -> dict[str, Any]:
         "late_interval_secs": 86_400.0,
         "quiet_secs": 86_400.0,
         "overwrites_count": False,
+        "slice_bytes": 1 << 30,
     }
 
 

@@ -1,15 +1,18 @@
 """The life of each file of a source: who announced it, which commit has it, or why none does."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from blizzard.audit.announced import Announced, read_announced
 from blizzard.audit.compare import readable_ledger
 from blizzard.audit.gaps import entries_at, fill_gaps
+from blizzard.audit.question import Question, may_be_wanted
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.reach import PARTITION_FILTER, PATTERN, Fate, Reach, reach_of
 from blizzard.audit.snapshot import Snapshot, copy_of, read_snapshot
@@ -17,7 +20,9 @@ from blizzard.audit.source import AuditedSource
 from blizzard.audit.swept import first_swept_ts, read_reports_of
 from blizzard.audit.table_rows import entries_of_commits, rows_plan
 from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted
-from blizzard.ledger.ledger import RunUnreadable
+from blizzard.ledger.ledger import Ledger, RunUnreadable
+from blizzard.ledger.run import BLOCK_ENTRIES
+from blizzard.ledger.windows import LedgerWindows, Window
 from blizzard.state.checkpoint import Checkpoint
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.watermark import SourceProgress
@@ -25,6 +30,9 @@ from blizzard.storage.base import ObjectInfo
 from blizzard.sweep.rules import MANY_FOLDERS
 from blizzard.table.active_files import ActiveFiles, active_files
 
+MOST_BLOCKS = 128
+"""Of a window of the ledger: as many files are looked at together as these have, 65,536."""
+AT_ONCE = 1_000
 ABSENT = "absent"
 """The state of a file that the source does not have, and that nothing knows."""
 _WORDS = {
@@ -84,12 +92,15 @@ class Life:
 @dataclass(slots=True)
 class Lives:
     """The files of a source whose path begins with `prefix` and `matches`, in the order of a listing. First the
-    manifest is read, then the table, then the source is listed."""
+    manifest is read, then the table, then the source is listed. `progress`: is told how many files were looked at.
+    `listed`: afterwards, how many objects with this prefix there are."""
 
     source: AuditedSource
     prefix: str
     matches: Callable[[str], bool]
     now_ts: float
+    progress: Callable[[int], None] = lambda count: None
+    listed: int = field(init=False, default=0)
     snapshot: Snapshot = field(init=False)
     _announced: Announced = field(init=False)
     _reach: Reach = field(init=False)
@@ -104,11 +115,16 @@ class Lives:
         self._letters = DeadLetters(self.source.state, identity.state_prefix, identity.source_id)
 
     def __iter__(self) -> Iterator[Life]:
+        return self.wanted(Question())
+
+    def wanted(self, question: Question) -> Iterator[Life]:
+        """Those that the question asks for, and maybe others. Of most others nothing is made."""
         lost_runs: set[str] = set()
         seen = ""
         while True:
+            self.listed = 0
             try:
-                for life in self._lives(lost_runs):
+                for life in self._lives(lost_runs, question):
                     if not seen or life.path > seen:
                         yield life
                         seen = life.path
@@ -117,12 +133,52 @@ class Lives:
             else:
                 return
 
-    def _lives(self, lost_runs: set[str]) -> Iterator[Life]:
+    def first_below(self, name: str) -> Life | None:
+        """Of the file, or of the files whose path begins so."""
+        below = copy(self)
+        below.prefix = name
+        return next(iter(below), None)
+
+    def _lives(self, lost_runs: set[str], question: Question) -> Iterator[Life]:
+        ledger = readable_ledger(self.source, self.snapshot.checkpoint, lost_runs)
+        if ledger.gaps or question.is_everything:
+            return self._every(ledger)
+        return self._few(ledger, question)
+
+    def _few(self, ledger: Ledger, question: Question) -> Iterator[Life]:
+        announced, count = self._announced_by_path(), 0
+        for window, listed in self._windows(ledger):
+            paths = sorted({*may_be_wanted(question, window, listed), *filter(window.has, announced)})
+            infos = {info.key: info for info in listed} if paths else {}
+            for some in batches_of(filter(self.matches, paths), AT_ONCE):
+                entries = window.find(some)
+                for path in some:
+                    if path in infos or path in entries:
+                        yield self._life(infos.get(path), entries.get(path), announced.get(path, {}))
+                    elif path in announced:
+                        yield self._announced_only(path, announced[path])
+            count += max(len(listed), window.count)
+            self.progress(count)
+
+    def _windows(self, ledger: Ledger) -> Iterator[tuple[Window, Sequence[ObjectInfo]]]:
+        """With the objects that are listed there. The first ones are small, so that a question for few files ends
+        soon."""
+        windows, listed, blocks = LedgerWindows(ledger, self.prefix), _Listed(self.source.files.list(self.prefix)), 1
+        low: str | None = self.prefix
+        while low is not None:
+            infos, high = listed.below(windows.bound(low, blocks), at_most=blocks * BLOCK_ENTRIES)
+            self.listed += len(infos)
+            yield windows.read(low, high), infos
+            low, blocks = high, min(2 * blocks, MOST_BLOCKS)
+
+    def _every(self, ledger: Ledger) -> Iterator[Life]:
         announced = self._announced_by_path()
         alone = deque(sorted(announced))
         with TemporaryDirectory(prefix="blizzard-files-") as folder:
-            entries = (entry for entry in self._entries(Path(folder), lost_runs) if self.matches(entry.path))
-            for info, entry in side_by_side(self._listed(), entries):
+            entries = (entry for entry in self._entries(Path(folder), ledger) if self.matches(entry.path))
+            for number, (info, entry) in enumerate(side_by_side(self._listed(), entries), 1):
+                if number % 1_000 == 0:
+                    self.progress(number)
                 path = info.key if info is not None else entry.path if entry is not None else ""
                 while alone and alone[0] < path:
                     before = alone.popleft()
@@ -134,10 +190,12 @@ class Lives:
             yield self._announced_only(path, announced[path])
 
     def _listed(self) -> Iterator[ObjectInfo]:
-        return (info for info in self.source.files.list(self.prefix) if self.matches(info.key))
+        for info in self.source.files.list(self.prefix):
+            self.listed += 1
+            if self.matches(info.key):
+                yield info
 
-    def _entries(self, folder: Path, lost_runs: set[str]) -> Iterator[LedgerEntry]:
-        ledger = readable_ledger(self.source, self.snapshot.checkpoint, lost_runs)
+    def _entries(self, folder: Path, ledger: Ledger) -> Iterator[LedgerEntry]:
         ranges = Ranges((), self.prefix)
         plan = rows_plan(self.source, ranges, self._data_files() if ledger.gaps else ActiveFiles())
         pieces = fill_gaps(
@@ -237,6 +295,33 @@ class Lives:
             first_swept_ts=first_swept_ts(self.source, reports),
             many_folders=late is not None and late.partitions > MANY_FOLDERS,
         )
+
+
+@dataclass(slots=True)
+class _Listed:
+    """A listing that is taken in parts."""
+
+    objects: Iterator[ObjectInfo]
+    _next: ObjectInfo | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._next = next(self.objects, None)
+
+    def below(self, high: str | None, *, at_most: int) -> tuple[list[ObjectInfo], str | None]:
+        """The next ones, and below what they all are: `high` (None: all that there are), unless these are too many."""
+        found: list[ObjectInfo] = []
+        while self._next is not None and (high is None or self._next.key < high):
+            if len(found) == at_most:
+                return found, self._next.key
+            found.append(self._next)
+            self._next = next(self.objects, None)
+        return found, high
+
+
+def batches_of(paths: Iterable[str], count: int) -> Iterator[list[str]]:
+    remaining = iter(paths)
+    while some := [*islice(remaining, count)]:
+        yield some
 
 
 def side_by_side(

@@ -1,9 +1,10 @@
 """What the next runs of a source would read and commit."""
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from blizzard.audit.lives import Life, Lives
+from blizzard.audit.lives import Lives
+from blizzard.audit.question import Question
 from blizzard.audit.reach import PARTITION_FILTER, Fate
 from blizzard.audit.source import AuditedSource
 from blizzard.ledger.receipt_chain import ReceiptChain
@@ -13,6 +14,7 @@ from blizzard.state.run_ref import SequenceRange
 
 RECEIPTS = 20
 """So many of the newest commits tell how many rows a byte brings."""
+_COUNTED = frozenset({Fate.PENDING, Fate.SKIPPED, Fate.MISSING})
 
 
 @dataclass(slots=True)
@@ -58,13 +60,10 @@ class BatchCounter:
         self._files = self._bytes = 0
 
 
-def backlog_of(
-    lives: Iterable[Life], *, interval_files: int, interval_bytes: int, since_ts: float | None = None
-) -> Backlog:
+def backlog_of(lives: Lives, *, interval_files: int, interval_bytes: int, since_ts: float | None = None) -> Backlog:
     """`since_ts`: only files that were modified since then."""
     found, batches = Backlog(), BatchCounter(interval_files, interval_bytes)
-    for life in lives:
-        found.listed += life.listed
+    for life in lives.wanted(Question(since_ts, _COUNTED)):
         came_ts = life.modified_ts if life.modified_ts is not None else life.announced_ts
         if since_ts is not None and (came_ts is None or came_ts < since_ts):
             continue
@@ -79,7 +78,7 @@ def backlog_of(
         if came_ts is not None:
             found.oldest_ts = came_ts if found.oldest_ts is None else min(found.oldest_ts, came_ts)
             found.newest_ts = came_ts if found.newest_ts is None else max(found.newest_ts, came_ts)
-    found.commits = batches.total()
+    found.commits, found.listed = batches.total(), lives.listed
     return found
 
 
@@ -114,6 +113,6 @@ def history_of(source: AuditedSource, checkpoint: Checkpoint) -> History:
     )
 
 
-def lives_of(source: AuditedSource, now_ts: float) -> Lives:
+def lives_of(source: AuditedSource, now_ts: float, progress: Callable[[int], None]) -> Lives:
     """All of its files."""
-    return Lives(source, "", lambda path: True, now_ts)
+    return Lives(source, "", lambda path: True, now_ts, progress)

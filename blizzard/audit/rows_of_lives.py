@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from blizzard.audit.lives import Life
 from blizzard.audit.ranges import Ranges
 from blizzard.audit.snapshot import Snapshot
@@ -40,7 +43,7 @@ def with_rows(source: AuditedSource, snapshot: Snapshot, lives: Iterable[Life]) 
     numbers = [number for number, file in enumerate(plan.files) if file.may_have(wanted)]
     if active.problem is not None or len(numbers) > MAX_DATA_FILES:
         return found
-    counted = _counted(plan, numbers)
+    counted = _counted(plan, numbers, wanted)
     return [_with(life, counted) if life.path in wanted else life for life in found]
 
 
@@ -60,19 +63,28 @@ class _Counted:
     lost: Sequence[AddedFile]
 
 
-def _counted(plan: RowsPlan, numbers: Sequence[int]) -> _Counted:
-    parts, lost = list[Counter[Content]](), list[AddedFile]()
+def _counted(plan: RowsPlan, numbers: Sequence[int], wanted: Iterable[str]) -> _Counted:
+    parts, lost, paths = list[Counter[Content]](), list[AddedFile](), _as_array(wanted)
     with ParallelCalls(AT_ONCE, name="rows") as calls:
         for number in numbers:
-            calls.submit(partial(_count, plan, number, parts, lost))
+            calls.submit(partial(_count, plan, number, paths, parts, lost))
     return _Counted(sum(parts, Counter[Content]()), lost)
 
 
-def _count(plan: RowsPlan, number: int, parts: list[Counter[Content]], lost: list[AddedFile]) -> None:
+def _as_array(paths: Iterable[str]) -> pa.Array:
+    """Without those that no table can have, since they are not valid UTF-8."""
+    return pa.array([path for path in paths if path.encode(errors="replace").decode() == path], pa.string())
+
+
+def _count(plan: RowsPlan, number: int, wanted: pa.Array, parts: list[Counter[Content]], lost: list[AddedFile]) -> None:
+    """Of other files, of which the data file may have very many, nothing is counted."""
     counts = Counter[Content]()
     try:
-        for run in plan.runs(number):
-            counts[run.path, run.etag] += run.rows
+        for rows in plan.read(number, "source", "file", "etag"):
+            rows = rows.filter(pc.is_in(rows["file"], wanted))
+            found = rows.group_by(["file", "etag"]).aggregate([([], "count_all")])
+            for path, etag, count in zip(*(found[name].to_pylist() for name in found.column_names), strict=True):
+                counts[path, etag or ""] += count
     except LOST:
         lost.append(plan.files[number])
     else:

@@ -56,9 +56,14 @@ class RowsPlan:
         yield from runs_of(self._column(number), source_id, self._deleted(number), salt=self.salt, others=others)
 
     def rows(self, number: int, *fields: str) -> Iterator[pa.Table]:
-        """Of one data file, with these fields of `_source`; `source` is one of them. None of one that is lost."""
+        """As `read`. None of a data file that is lost."""
         with suppress(*LOST):
-            yield from rows_of(self._column(number), self.source.identity.source_id, fields, self._deleted(number))
+            yield from self.read(number, *fields)
+
+    def read(self, number: int, *fields: str) -> Iterator[pa.Table]:
+        """The source's rows in one data file, with these fields of `_source`; `source` is one of them. Raises what LOST
+        has."""
+        return rows_of(self._column(number), self.source.identity.source_id, fields, self._deleted(number))
 
     def _column(self, number: int) -> SourceColumn:
         return SourceColumn(self.source.state, self.files[number])

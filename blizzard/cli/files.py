@@ -12,6 +12,7 @@ from rich.console import Console
 
 from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
+from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
@@ -101,10 +102,13 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> t
     named, wanted = Named(below), _patterns(below)
     if asked.globs and not wanted:
         return [], set()
-    lives = Lives(source, literal_prefix(wanted), given_paths(wanted, "PATTERN").matches, now_ts)
+    paths, prefix = given_paths(wanted, "PATTERN"), literal_prefix(wanted)
+    lives = Lives(source, prefix, paths.matches, now_ts, lambda count: show(STEP, count, 0))
+    question = Question(asked.since_ts, asked.states, None if f"{prefix}**" in wanted else paths.bytes_expression())
     finder = CommitFinder(source, lives.snapshot.checkpoint)
-    wanted_lives = named.limited(_counted(lives, show), lambda life: _is_asked_for(life, asked), asked.limit)
+    wanted_lives = named.limited(lives.wanted(question), lambda life: _is_asked_for(life, asked), asked.limit)
     found = finder.complete(wanted_lives)
+    named.look_up(lives.first_below)
     found = with_rows(source, lives.snapshot, found)
     for problem in finder.unreadable:
         typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
@@ -123,13 +127,6 @@ def _patterns(paths: Sequence[str]) -> list[str]:
     folders = [path for path in paths if not path or path.endswith("/")]
     below = [f"{path}**" for folder in folders for path in dict.fromkeys((folder, literal(folder)))]
     return below + [path for path in paths if path not in folders]
-
-
-def _counted(lives: Lives, show: Steps) -> Iterator[Life]:
-    for number, life in enumerate(lives, 1):
-        if number % 1_000 == 0:
-            show(STEP, number, 0)
-        yield life
 
 
 def _is_asked_for(life: Life, asked: Asked) -> bool:

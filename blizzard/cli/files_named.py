@@ -31,7 +31,7 @@ class Named:
 
     def limited(self, lives: Iterable[Life], wants: Callable[[Life], bool], limit: int) -> Iterator[Life]:
         """Those that it `wants`: at most so many (0: all), and then those files that are named. Each path comes once.
-        What is named is met, wanted or not."""
+        What is named and comes is met, wanted or not."""
         count = 0
         for life in lives:
             is_named = self._meets(life.path)
@@ -40,6 +40,12 @@ class Named:
                 count += 1
             if limit and count >= limit and not self._open:
                 return
+
+    def look_up(self, first_below: Callable[[str], Life | None]) -> None:
+        """What is named, and did not come among the others. `first_below`: the first file whose path begins so."""
+        for name in sorted(self._open):
+            if (life := first_below(name)) is not None:
+                self._meets(life.path)
 
     def _meets(self, path: str) -> bool:
         """Whether it is named itself."""

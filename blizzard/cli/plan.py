@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from blizzard.audit.lives import Life, Lives
 from blizzard.audit.plan import Backlog, History, backlog_of, history_of, lives_of
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
@@ -196,9 +195,9 @@ def _no_run(pipeline: Pipeline, settings: S3Settings) -> str | None:
 def _source_plan(
     source: Source, audited: AuditedSource, show: Steps, *, now_ts: float, since_ts: float | None
 ) -> SourcePlan:
-    lives = lives_of(audited, now_ts)
+    lives = lives_of(audited, now_ts, lambda count: show(STEP, count, 0))
     backlog = backlog_of(
-        _shown(lives, show),
+        lives,
         interval_files=source.checkpoint.interval_files,
         interval_bytes=source.checkpoint.interval_bytes,
         since_ts=since_ts,
@@ -211,13 +210,6 @@ def _source_plan(
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0))
-
-
-def _shown(lives: Lives, show: Steps) -> Iterator[Life]:
-    for number, life in enumerate(lives, 1):
-        if number % 1_000 == 0:
-            show(STEP, number, 0)
-        yield life
 
 
 def _print(plan: PipelinePlan) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.errors import ConfigError
-from blizzard.paths.pattern import Pattern, literal
+from blizzard.paths.pattern import Pattern, bytes_expression_of, literal
 from blizzard.state.watermark import prefix_of
 from blizzard.storage.keys import is_relative_path
 from blizzard.storage.open import open_store
@@ -91,6 +91,11 @@ class GivenPaths:
         if path in self.wrong:
             self._met.add(path)
         return not self.texts or path in self.texts or any(pattern.matches(path) for pattern in self.patterns)
+
+    def bytes_expression(self) -> str | None:
+        """As that of a pattern, of all that matches; None: every path does."""
+        expressions = [pattern.bytes_expression() for pattern in self.patterns]
+        return "|".join([*expressions, *map(bytes_expression_of, self.texts)]) or None
 
     def check(self, there: Callable[[str], bool]) -> None:
         """Raises ConfigError for a text that is no pattern, and no path that was asked for or is `there`."""

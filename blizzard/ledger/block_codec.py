@@ -12,6 +12,9 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import accumulate, pairwise
 
 from blizzard.errors import UnreadableState
 from blizzard.ledger.entry import FileState, LedgerEntry
@@ -22,6 +25,8 @@ _MAX_SHARED = 255
 _DIGEST_BYTES = 16
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _NO_DIGEST, _HAS_DIGEST = 0, 1
+_COLUMNS, _TIME = 5, 2
+"""How many columns of numbers there are, and which one has the times."""
 _UNDECODABLE = (struct.error, zlib.error, ValueError, IndexError, OverflowError, EOFError)
 
 
@@ -58,18 +63,63 @@ def encode_block(entries: Sequence[LedgerEntry]) -> bytes:
     return header + packed_text + digests + packed_numbers
 
 
+class BlockColumns:
+    """A block whose values stay columns: each is decoded when it is asked for. Everything raises UnreadableState."""
+
+    def __init__(self, data: bytes) -> None:
+        with _naming_the_error():
+            count, text_size, digests_size, numbers_size = _HEADER.unpack_from(data)
+            self._count: int = count
+            ends = _running_total((_HEADER.size, text_size, digests_size, numbers_size))
+            if ends[-1] != len(data):
+                raise ValueError(f"expected {ends[-1]} bytes, found {len(data)}")
+            self._packed_text, self._digests, self._packed_numbers = (data[at:end] for at, end in pairwise(ends))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @cached_property
+    def paths(self) -> list[bytes]:
+        """In UTF-8, with surrogates."""
+        with _naming_the_error():
+            return self._text.paths()
+
+    @cached_property
+    def etags(self) -> list[str]:
+        with _naming_the_error():
+            return self._text.etags(self._digests)
+
+    @property
+    def states(self) -> bytes:
+        """Of each entry the number of its FileState."""
+        with _naming_the_error():
+            return self._text.states
+
+    @property
+    def times_ms(self) -> "array[int]":
+        (found,) = self.numbers([_TIME])
+        return found
+
+    def numbers(self, columns: Iterable[int] = range(_COLUMNS)) -> list["array[int]"]:
+        """Sequences, sizes, times, rows and refused records, or only some of these."""
+        with _naming_the_error():
+            data, width = zlib.decompress(self._packed_numbers), 8 * self._count
+            if len(data) != _COLUMNS * width:
+                raise ValueError(f"expected {_COLUMNS * width} bytes of numbers, found {len(data)}")
+            return [_join("Q", data[at * width : (at + 1) * width], self._count) for at in columns]
+
+    @cached_property
+    def _text(self) -> "_Text":
+        return _Text(zlib.decompress(self._packed_text), self._count)
+
+
 def decode_block(data: bytes) -> Block:
     """Raises UnreadableState."""
-    try:
-        count, text_size, digests_size, numbers_size = _HEADER.unpack_from(data)
-        ends = _running_total((_HEADER.size, text_size, digests_size, numbers_size))
-        if ends[-1] != len(data):
-            raise ValueError(f"expected {ends[-1]} bytes, found {len(data)}")
-        text = _Text(zlib.decompress(data[ends[0] : ends[1]]), count)
-        paths, etags, states = text.paths(), text.etags(data[ends[1] : ends[2]]), text.states()
-        sequences, sizes, times, rows, rejected = _columns(zlib.decompress(data[ends[2] : ends[3]]), count)
-    except _UNDECODABLE as error:
-        raise UnreadableState(f"a block of the ledger cannot be read ({type(error).__name__}: {error})") from error
+    columns = BlockColumns(data)
+    etags, states = columns.etags, columns.states
+    sequences, sizes, times, rows, rejected = columns.numbers()
+    with _naming_the_error():
+        paths = [path.decode("utf-8", "surrogatepass") for path in columns.paths]
 
     def entry_at(at: int) -> LedgerEntry:
         return LedgerEntry(
@@ -77,6 +127,14 @@ def decode_block(data: bytes) -> Block:
         )
 
     return Block(paths, entry_at)
+
+
+@contextmanager
+def _naming_the_error() -> Iterator[None]:
+    try:
+        yield
+    except _UNDECODABLE as error:
+        raise UnreadableState(f"a block of the ledger cannot be read ({type(error).__name__}: {error})") from error
 
 
 def _encode_text(entries: Sequence[LedgerEntry]) -> tuple[bytes, bytes]:
@@ -121,7 +179,7 @@ def _without_shared_prefixes(paths: Iterable[str]) -> tuple[bytes, list[bytes]]:
 
 
 class _Text:
-    """The text part of a block, from its start to its end."""
+    """The text part of a block. Raises EOFError or ValueError if it is not as long as its sizes say."""
 
     def __init__(self, data: bytes, count: int) -> None:
         self._data = data
@@ -130,30 +188,32 @@ class _Text:
         self._suffix_sizes = _join("H", self._take(2 * count), count)
         self._kinds = self._take(count)
         self._rest_sizes = _join("H", self._take(2 * count), count)
-        self._states = self._take(count)
+        self.states = self._take(count)
+        self._suffixes, self._rests = self._take(sum(self._suffix_sizes)), self._take(sum(self._rest_sizes))
+        if self._at != len(data):
+            raise ValueError("it has more bytes than entries")
 
-    def paths(self) -> list[str]:
-        paths, before = [], b""
-        for shared, size in zip(self._shared, self._suffix_sizes, strict=True):
-            before = before[:shared] + self._take(size)
-            paths.append(before.decode("utf-8", "surrogatepass"))
-        return paths
+    def paths(self) -> list[bytes]:
+        before, suffixes, ends = b"", self._suffixes, accumulate(self._suffix_sizes)
+        return [
+            before := before[:shared] + suffixes[end - size : end]
+            for shared, size, end in zip(self._shared, self._suffix_sizes, ends, strict=True)
+        ]
 
     def etags(self, digests: bytes) -> list[str]:
-        """Called after `paths`."""
-        etags, at = [], 0
-        for kind, size in zip(self._kinds, self._rest_sizes, strict=True):
-            rest = self._take(size).decode("utf-8", "surrogatepass")
-            if kind == _HAS_DIGEST:
-                rest = digests[at : at + _DIGEST_BYTES].hex() + rest
-                at += _DIGEST_BYTES
-            etags.append(rest)
-        if at != len(digests) or self._at != len(self._data):
+        if len(digests) != _DIGEST_BYTES * self._kinds.count(_HAS_DIGEST):
             raise ValueError("it has more bytes than entries")
+        digits, step = digests.hex(), 2 * _DIGEST_BYTES
+        if not self._rests and len(digests) == _DIGEST_BYTES * len(self._kinds):  # as S3's mostly are
+            return [digits[at : at + step] for at in range(0, len(digits), step)]
+        etags, at = [], 0
+        for kind, size, end in zip(self._kinds, self._rest_sizes, accumulate(self._rest_sizes), strict=True):
+            etag = self._rests[end - size : end].decode("utf-8", "surrogatepass")
+            if kind == _HAS_DIGEST:
+                etag = digits[at : at + step] + etag
+                at += step
+            etags.append(etag)
         return etags
-
-    def states(self) -> bytes:
-        return self._states
 
     def _take(self, size: int) -> bytes:
         data = self._data[self._at : self._at + size]
@@ -182,15 +242,6 @@ def _join(code: str, data: bytes, count: int) -> "array[int]":
         joined[byte::width] = data[byte * count : (byte + 1) * count]
     numbers.frombytes(joined)
     return _little_endian(numbers)
-
-
-def _columns(data: bytes, count: int) -> list["array[int]"]:
-    width = 8 * count
-    if len(data) != 5 * width:
-        raise ValueError(f"expected {5 * width} bytes of numbers, found {len(data)}")
-    return (
-        [_join("Q", data[at : at + width], count) for at in range(0, 5 * width, width)] if count else [array("Q")] * 5
-    )
 
 
 def _little_endian(numbers: "array[int]") -> "array[int]":

@@ -29,6 +29,10 @@ class FileState(IntEnum):
     """As DONE, of a commit that only has `rows` which earlier commits had refused."""
 
 
+DONE_STATES = (FileState.DONE, FileState.READ_ANEW, FileState.REPLAYED)
+"""Of files that are ingested to their end."""
+
+
 class LedgerEntry(NamedTuple):
     """The newest commit of one file. Entries sort by path, in the order of a listing, then by sequence.
 
@@ -56,7 +60,7 @@ class LedgerEntry(NamedTuple):
     @property
     def is_done(self) -> bool:
         """Whether it is ingested to its end."""
-        return self.state in (FileState.DONE, FileState.READ_ANEW, FileState.REPLAYED)
+        return self.state in DONE_STATES
 
     @property
     def is_in_progress(self) -> bool:

@@ -142,6 +142,10 @@ class Ledger:
         runs = (scan_run(run) for run in self.runs if run.ref.last > sequence)
         return (entry for entry in merge_sorted(sorted(recent), *runs) if entry.sequence > sequence)
 
+    def recent_entries(self) -> list[LedgerEntry]:
+        """The files of commits that no run has, in the order of a listing."""
+        return sorted(self._recent_entries.values())
+
     def partitions(self) -> Mapping[str, PartitionStats]:
         """What the files of each partition look like; recent commits count as one run. A file that several runs have
         counts in each of them."""
@@ -159,7 +163,7 @@ class Ledger:
 
 
 def _read(run: Run, numbers: range, blocks: Mapping[int, Sequence[str]], found: list[LedgerEntry]) -> None:
-    with _naming(run.ref):
+    with naming(run.ref):
         for number, data in run.read(numbers):
             if number in blocks:
                 found.extend(run.find(blocks[number], data))
@@ -167,7 +171,7 @@ def _read(run: Run, numbers: range, blocks: Mapping[int, Sequence[str]], found: 
 
 def scan_run(run: Run, prefix: str = "") -> Iterator[LedgerEntry]:
     """The run's files whose path begins with `prefix`, in the order of a listing. Raises RunUnreadable."""
-    with _naming(run.ref):
+    with naming(run.ref):
         for entry in run.scan(prefix):
             if not entry.path.startswith(prefix):
                 return
@@ -175,13 +179,13 @@ def scan_run(run: Run, prefix: str = "") -> Iterator[LedgerEntry]:
 
 
 def _scan_between(run: Run, after: str, through: str | None) -> Iterator[LedgerEntry]:
-    with _naming(run.ref):
+    with naming(run.ref):
         yield from run.scan(after, through)
 
 
 @contextmanager
-def _naming(ref: RunRef) -> Iterator[None]:
-    """Errors name the run."""
+def naming(ref: RunRef) -> Iterator[None]:
+    """Errors name the run: RunUnreadable if it is missing or damaged."""
     try:
         yield
     except (UnreadableState, NotFound, StorageError) as error:
@@ -251,7 +255,7 @@ def ledger_folder(identity: SourceIdentity) -> str:
 
 def _load(ref: RunRef, call: Callable[[], None], unreadable: set[str]) -> None:
     try:
-        with _naming(ref):
+        with naming(ref):
             call()
     except RunUnreadable:
         unreadable.add(ref.name)

@@ -25,6 +25,7 @@ class Pattern:
     def __init__(self, glob: str) -> None:
         if not 0 < len(glob) <= MAX_CHARACTERS:
             raise ValueError(f"found {len(glob)} characters; expected 1 to {MAX_CHARACTERS}; write ** for every file")
+        self._glob = glob
         self._globs = tuple(_runs(alternative) for alternative in _alternatives(glob))
 
     def matches(self, path: str) -> bool:
@@ -33,6 +34,11 @@ class Pattern:
             return False
         parts = path.split("/")
         return any(_matches(runs, parts) for runs in self._globs)
+
+    def bytes_expression(self) -> str:
+        """A regular expression, as RE2 takes it for bytes, that the UTF-8 of each path has which the pattern matches.
+        Other paths may have it, too."""
+        return "|".join(map(_bytes_regex, _alternatives(self._glob)))
 
 
 def literal(path: str) -> str:
@@ -167,3 +173,30 @@ def _set_regex(body: str) -> str:
             raise ValueError(f"the range {low}-{high} is empty; write {high}-{low}")
         members += f"{re.escape(low)}-{re.escape(high)}" if high else re.escape(low)
     return f"[{'^' * negated}{members}]"
+
+
+def bytes_expression_of(path: str) -> str:
+    """Of this path only."""
+    return "".join(f"\\x{byte:02x}" for byte in path.encode("utf-8", "surrogatepass"))
+
+
+def _bytes_regex(glob: str) -> str:
+    *folders, name = glob.split("/")
+    if name == "**":
+        folders, name = [*folders, name], "*"
+    begin = "".join("(?:[^/]*/)*" if folder == "**" else f"{_bytes_of(folder)}/" for folder in folders)
+    return begin + _bytes_of(name)
+
+
+def _bytes_of(folder: str) -> str:
+    """Of a part of a pattern. A character is up to four bytes."""
+    pieces = []
+    for i, char in _characters_outside_sets(folder):
+        match char:
+            case "*":
+                pieces.append("[^/]*")
+            case "?" | "[":
+                pieces.append("[^/]{1,4}")
+            case _:
+                pieces.append(bytes_expression_of(folder[i]))
+    return "".join(pieces)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.audit.lives import Lives
+from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import audited_source
 from blizzard.config.formats import ENVELOPE
@@ -88,6 +89,10 @@ class Request:
             return path.startswith(self.prefix) and (not patterns or any(one.matches(path) for one in patterns))
 
         return match
+
+    def bytes_expression(self) -> str | None:
+        """As that of a pattern, of all paths that are meant; None: of all below `prefix`."""
+        return "|".join(Pattern(glob).bytes_expression() for glob in self.paths) or None
 
 
 def main(request: str) -> int:
@@ -198,7 +203,8 @@ def _listed(request: Request, parts: TableParts) -> Wish:
         return from_partitions(parts.identity.source_id, whole)
     source = audited_source(parts.pipeline, parts.source, parts.s3)
     lives = Lives(source, request.prefix, request.matches(), time.time())
-    matching = (life for life in lives if parts.settings.sweep_rules.matches(life.path))
+    found = lives.wanted(Question(expression=request.bytes_expression()))
+    matching = (life for life in found if parts.settings.sweep_rules.matches(life.path))
     return from_lives(with_rows(source, lives.snapshot, matching))
 
 

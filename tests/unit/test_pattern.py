@@ -4,6 +4,8 @@ import re
 import time
 from fnmatch import fnmatchcase
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,6 +57,14 @@ from blizzard.paths.pattern import Pattern, literal
 )
 def test_a_pattern_matches_a_path(glob: str, path: str) -> None:
     assert Pattern(glob).matches(path)
+    assert has_its_expression(Pattern(glob), path)
+
+
+def has_its_expression(pattern: Pattern, path: str) -> bool:
+    """Whether the bytes of a path have it, as a whole."""
+    encoded = pa.array([path.encode("utf-8", "surrogatepass")], pa.binary())
+    (found,) = pc.match_substring_regex(encoded, rf"\A(?:{pattern.bytes_expression()})\z").to_pylist()
+    return bool(found)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +174,9 @@ def matches_by_definition(folders: list[str], parts: list[str]) -> bool:
     parts=st.lists(st.sampled_from(["a", "b", "ab", "aab"]), min_size=1, max_size=6),
 )
 def test_across_folders_a_pattern_agrees_with_the_definition(folders: list[str], parts: list[str]) -> None:
-    assert Pattern("/".join(folders)).matches("/".join(parts)) == matches_by_definition(folders, parts)
+    pattern, path = Pattern("/".join(folders)), "/".join(parts)
+    assert pattern.matches(path) == matches_by_definition(folders, parts)
+    assert not pattern.matches(path) or has_its_expression(pattern, path)
 
 
 @given(st.text(max_size=40), st.text(max_size=20))
@@ -174,6 +186,13 @@ def test_any_text_is_compiled_as_a_pattern_or_refused(glob: str, path: str) -> N
     except ValueError:
         return
     assert pattern.matches(path) in (True, False)
+    assert not pattern.matches(path) or has_its_expression(pattern, path)
+
+
+@given(glob=name_globs.map("".join), name=st.text(st.sampled_from("abé😀.]\ud800"), min_size=1, max_size=6))
+def test_a_path_that_is_matched_has_the_expression_of_its_bytes(glob: str, name: str) -> None:
+    if "**" not in glob and glob not in (".", ".."):
+        assert not Pattern(glob).matches(name) or has_its_expression(Pattern(glob), name)
 
 
 ODD_NAMES = st.text(st.sampled_from("*?[]{}\\!^,a-"), min_size=1)
@@ -182,5 +201,6 @@ ODD_NAMES = st.text(st.sampled_from("*?[]{}\\!^,a-"), min_size=1)
 @given(st.lists(ODD_NAMES, min_size=1, max_size=3).map("/".join))
 def test_a_path_has_a_pattern_of_its_own(path: str) -> None:
     assert Pattern(literal(path)).matches(path)
+    assert has_its_expression(Pattern(literal(path)), path)
     assert not Pattern(literal(path)).matches(f"{path}a")
     assert not Pattern(literal(path)).matches(f"a{path}")
