@@ -6,8 +6,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from blizzard.audit.attempts import Key
+from blizzard.audit.settled_by_commits import settled_by_commits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.epochs import cut_logs
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.receipts import Receipts
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.table import FileTable, FileVersion
@@ -32,25 +36,40 @@ class ChosenMessages:
 
 
 class TopicJudge:
-    """Of one source."""
+    """Of one source. `letters`, `receipts`: the source's."""
 
-    def __init__(self, *, table: FileTable[Any], brokers: Brokers) -> None:
+    def __init__(self, *, table: FileTable[Any], brokers: Brokers, letters: DeadLetters, receipts: Receipts) -> None:
         self._table = table
         self._brokers = brokers
+        self._letters, self._receipts = letters, receipts
 
     def choose(self, checkpoint: TopicCheckpoint, items: Sequence[Item], work: Work) -> Sequence[ChosenMessages]:
         """Those of the items of which something is read; ends what cannot be. All are of one kind, and of different
         partitions. Errors as of `Brokers`."""
-        present = self._table.rows_present({item.path: item.records for item in items})
+        known = self._brought(checkpoint, items)
         there = self._there(checkpoint, items)
         chosen = []
         for item in items:
-            in_table = present.get(FileVersion(item.path, item.etag), frozenset())
-            known = tuple(sorted(in_table | item.settled_at(checkpoint.sequence)))
-            found = _judged(item, known, checkpoint, there, work)
+            found = _judged(item, tuple(sorted(known[item.path])), checkpoint, there, work)
             if found is not None:
                 chosen.append(found)
         return chosen
+
+    def _brought(self, checkpoint: TopicCheckpoint, items: Sequence[Item]) -> Mapping[str, set[int]]:
+        """By path, the messages that commits have brought already. Somebody may have deleted their rows since: then
+        receipts still say so, also if nobody has marked their letters as settled, or the marks are lost."""
+        present = self._table.rows_present({item.path: item.records for item in items})
+        known, unknown = dict[str, set[int]](), dict[Key, set[int]]()
+        for item in items:
+            in_table = present.get(FileVersion(item.path, item.etag), frozenset())
+            known[item.path] = {*in_table, *item.settled_at(checkpoint.sequence)}
+            partition = partition_of_path(item.path)
+            end = None if partition is None else checkpoint.next_offset(partition)
+            read = {offset for offset in item.records if end is not None and offset < end}
+            unknown[item.path, item.etag] = read - known[item.path]
+        for (path, _), offsets in settled_by_commits(self._letters, self._receipts, checkpoint, unknown).items():
+            known[path] |= offsets
+        return known
 
     def _there(self, checkpoint: TopicCheckpoint, items: Sequence[Item]) -> "_There":
         cluster = self._brokers.cluster()
