@@ -1,8 +1,8 @@
 """The audit of a source that reads topics: every message that the brokers still have accounted for.
 
-First it is read which letters are settled, then the table, then all letters, then the brokers, up to where the table's checkpoint stands: what a run commits meanwhile is
-behind that. Of each message only the offset is kept, 8 bytes: of 10 million messages and rows about 160 MB. What the
-brokers no longer have, the receipts know.
+First the marks of settled letters are read, then the table, then all letters, then the brokers, up to where the table's
+checkpoint stands: what a run commits meanwhile is behind that. Of each message only the offset is kept, 8 bytes: of 10
+million messages and rows about 160 MB. What the brokers no longer have, the receipts know.
 """
 
 from array import array

@@ -66,17 +66,28 @@ def test_after_a_replay_whose_marks_are_lost(lake: TopicLake, capsys: Capsys) ->
     assert (counts(found), found["verdict"]) == ({"objects": 6, "committed": 5, "dead_lettered": 1}, "good")
 
 
+@pytest.mark.parametrize("dies", [False, True])
 def test_a_replay_between_two_reads_of_an_audit(
-    lake: TopicLake, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+    lake: TopicLake, tmp_path: Path, capsys: Capsys, monkeypatch: pytest.MonkeyPatch, dies: bool
 ) -> None:
-    """Just before each call to the table's storage, one after the other."""
+    """Just before each call to the table's storage, one after the other. `dies`: before it marks anything, and another
+    one, which finds that all is in, does that: its marks name no commit."""
     saved, calls, seen, replays = tmp_path / "saved", Calls(), list[dict[str, int]](), list[Replay]()
     copytree(lake.table, saved)
     monkeypatch.setattr(audit_topics, "open_store", lambda *_, **__: WatchedStore(LocalStore(lake.table), calls))
 
     def replay() -> None:
-        replays.append(one := Replay(lake))
-        one.run()
+        replays.append(Replay(lake, die if dies else lambda event: None))
+        if dies:
+            with pytest.raises(KeyboardInterrupt):
+                replays[-1].run()
+            Replay(lake).run()
+        else:
+            replays[-1].run()
+
+    def die(event: str) -> None:
+        if event == "messages_committed":
+            raise KeyboardInterrupt
 
     while len(seen) == len(replays):
         rmtree(lake.table)
