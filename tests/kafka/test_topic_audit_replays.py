@@ -12,6 +12,7 @@ from blizzard.cli import audit_topics, main
 from blizzard.storage.local import LocalStore
 from tests.kafka.test_topic_audit import Capsys, audit, counts
 from tests.kafka.test_topic_replay import LENIENT, Replay, with_refused
+from tests.kafka.test_topic_replay_deleted import lose_marks
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.unit.watched_calls import Calls, WatchedStore
 
@@ -25,13 +26,6 @@ def lake(new_lake: NewLake) -> TopicLake:
     made = new_lake(partitions=2)
     with_refused(made)
     return made
-
-
-def lose_marks(lake: TopicLake) -> None:
-    marks = [*lake.table.glob("_blizzard/*/settled_letters/*.json")]
-    assert marks
-    for mark in marks:
-        mark.unlink()
 
 
 def one_audit(lake: TopicLake, capsys: Capsys) -> dict[str, Any]:
