@@ -7,8 +7,18 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tests.kafka.test_topic_audit import audit, counts
-from tests.kafka.test_topic_replay import LENIENT, Capsys, Replay, fates, ids, open_letters, replay, with_refused
+from tests.kafka.test_topic_audit import audit, counts, die_before_the_commit
+from tests.kafka.test_topic_replay import (
+    LENIENT,
+    STRICT,
+    Capsys,
+    Replay,
+    fates,
+    ids,
+    open_letters,
+    replay,
+    with_refused,
+)
 from tests.kafka.topic_lake import NewLake, TopicLake
 
 
@@ -62,3 +72,24 @@ def test_nor_does_it_if_the_replay_died_before_it_marked_anything(new_lake: NewL
     replay(lake, capsys, code=1)
     back = [(0, 1, 7), (1, 0, 7)] if died == "batch_read" else []
     assert ids(lake) == sorted([(0, 0, 1), (0, 2, 2), *back])
+
+
+def test_a_row_does_not_come_back_by_the_letter_of_an_attempt_without_a_commit(
+    new_lake: NewLake, tmp_path: Path, capsys: Capsys
+) -> None:
+    """The attempt refused the message, and the next one, configured anew, took it."""
+    lake = new_lake()
+    lake.produce(b'{"id": 1}')
+    lake.run(source=LENIENT)
+    lake.produce(b"{}", b'{"id": 2}')
+    die_before_the_commit(lake, STRICT)
+    lake.run(source=LENIENT)
+    DeltaTable(lake.table).delete("id IS NULL")
+    found = replay(lake, capsys, code=1)
+    assert fates(found) == [("0", "held", 1, 0)]
+    assert "offsets 1: their letters are of attempts that made no commit" in found["files"][0]["reason"]
+    assert ids(lake) == [(0, 0, 1), (0, 2, 2)]
+    repaired = tmp_path / "repaired.ndjson"
+    repaired.write_text(json.dumps({"path": f"{lake.topic}/0", "row": 1, "record": {"id": 7}}))
+    assert fates(replay(lake, capsys, "--records", str(repaired))) == [("0", "done", 1, 1)]
+    assert ids(lake) == [(0, 0, 1), (0, 1, 7), (0, 2, 2)]
