@@ -19,13 +19,14 @@ def without_commit(
     """Those of the `wanted` messages, by offset, of which every letter is of an attempt that no commit up to
     `checkpoint` has. Where that cannot be known, a letter counts as one of a commit. Reads the letters of these
     partitions, the names of all receipts, and where a commit had several attempts, a receipt of the next one."""
-    attempts = {key: _attempts(letters, key, offsets) for key, offsets in wanted.items() if offsets}
+    attempts = {key: attempts_of(letters, key, offsets) for key, offsets in wanted.items() if offsets}
     every = {attempt for of_key in attempts.values() for its in of_key.values() for attempt in its}
     failed = _failed(receipts, checkpoint, {attempt for attempt in every if attempt is not None}) if every else set()
     return {key: {offset for offset, its in of_key.items() if its <= failed} for key, of_key in attempts.items()}
 
 
-def _attempts(letters: DeadLetters, key: Key, offsets: Collection[int]) -> dict[int, set[str | None]]:
+def attempts_of(letters: DeadLetters, key: Key, offsets: Collection[int]) -> dict[int, set[str | None]]:
+    """Those that have stored letters of these messages, by offset. None: nobody knows which one."""
     wanted, found = {*offsets}, dict[int, set[str | None]]()
     for attempt, letter in letters.of_all_attempts(*key):
         row = letter.get("row")

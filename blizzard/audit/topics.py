@@ -1,24 +1,30 @@
 """The audit of a source that reads topics: every message that the brokers still have accounted for.
 
-First the table is read, then the brokers, up to where the table's checkpoint stands: what a run commits meanwhile is
-behind that. Of each message only the offset is kept, 8 bytes: of 10 million messages and rows about 160 MB. What the
-brokers no longer have, the receipts know.
+First the marks of settled letters are read, then the table, then all letters, then the brokers, up to where the table's
+checkpoint stands: what a run commits meanwhile is behind that. Of each message only the offset is kept, 8 bytes: of 10
+million messages and rows about 160 MB. What the brokers no longer have, the receipts know.
 """
 
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from blizzard.audit.attempts import Key, without_commit
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.notices import DATA_FILES_LOST, data_file_notices, stranger_notices, topic_row_notices
 from blizzard.audit.report import Notice, Verdict
+from blizzard.audit.settled_by_commits import settled_by_commits
 from blizzard.audit.strangers import Strangers, sources_committed_to, strangers_of
 from blizzard.audit.taken_out import explained
 from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.audit.topic_report import PartitionAudit, TopicAuditReport, digest_of
-from blizzard.audit.topic_rows import TopicRows
+from blizzard.audit.topic_rows import TopicRows, as_array
+from blizzard.errors import BucketMissing
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import cut_logs
 from blizzard.kafka.table_state import topic_state
@@ -26,7 +32,7 @@ from blizzard.kafka.takeover import has_been_filled_by_another
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipts, attempt_of
-from blizzard.state.settled_letters import letters_with_settlements
+from blizzard.state.settled_letters import Settled, SettledLetters, letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path, path_of
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
@@ -147,6 +153,7 @@ def _changed(stored: _Stored) -> int:
 
 
 def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
+    settled = _settled(source)  # first: what they are about is in the table that is read after them
     state = topic_state(source.state, source.identity)
     stored = _Stored(state.version, state.checkpoint)
     if state.problem is not None:
@@ -160,8 +167,14 @@ def _stored(source: AuditedTopics, progress: Progress) -> _Stored:
     if stored.checkpoint is None and holds_rows(source.state, active, source.identity.source_id):
         stored.notices.append(Notice("txn_lost", f"{TXN_LOST}."))
     _add_rows(source, active, stored, progress)
-    _add_letters(source, stored)
+    _add_letters(source, stored, settled)
     return stored
+
+
+def _settled(source: AuditedTopics) -> Settled:
+    with suppress(BucketMissing):  # before the table's first write
+        return SettledLetters(source.state, source.identity.state_prefix).read()
+    return Settled()
 
 
 def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progress: Progress) -> None:
@@ -179,14 +192,18 @@ def _add_rows(source: AuditedTopics, active: ActiveFiles, stored: _Stored, progr
     stored.notices += stranger_notices(stored.others, taken_over=taken_over)
 
 
-def _add_letters(source: AuditedTopics, found: _Stored) -> None:
-    """A settled letter is about a message that is in the table since."""
+def _add_letters(source: AuditedTopics, found: _Stored, settled: Settled) -> None:
+    """A settled letter is about a message that is in the table since, unless it was settled by a commit that the table
+    does not have: it may have been restored."""
     unreadable: list[str] = []
     stored = source.identity.state_prefix, source.identity.source_id
     receipt = None if found.checkpoint is None else found.checkpoint.receipt
     committed = None if receipt is None else attempt_of(receipt)
-    for letter, settlement in letters_with_settlements(source.state, *stored, unreadable, committed=committed):
-        if settlement is not None:
+    sequence = -1 if found.checkpoint is None else found.checkpoint.sequence
+    for letter, settlement in letters_with_settlements(
+        source.state, *stored, unreadable, committed=committed, settled=settled
+    ):
+        if settlement is not None and (settlement.sequence is None or settlement.sequence <= sequence):
             continue
         if "lost_from" in letter and _is_behind(letter, found.checkpoint):
             found.lost += letter["lost_to"] - letter["lost_from"] + 1
@@ -208,8 +225,9 @@ def _letters_of(source: AuditedTopics) -> DeadLetters:
     return DeadLetters(source.state, source.identity.state_prefix, source.identity.source_id)
 
 
-def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored) -> None:
-    """Of all messages that the source has read."""
+def _forget_letters_that_do_not_count(source: AuditedTopics, stored: _Stored) -> None:
+    """Of all messages that the source has read: those of attempts without a commit, and of rows those that a repair has
+    settled, whose marks were not there yet, or are lost."""
     checkpoint = stored.checkpoint
     if checkpoint is None:
         return
@@ -218,9 +236,17 @@ def _forget_letters_without_commit(source: AuditedTopics, stored: _Stored) -> No
         for number, end in topic.next_offsets.items():
             if letters := stored.letters.get(key := (path_of((name, number)), topic.topic_id)):
                 compared[key] = {offset for offset in letters if offset < end}
-    receipts = Receipts(source.state, source.identity.state_prefix)
-    for key, offsets in without_commit(_letters_of(source), receipts, checkpoint, compared).items():
+    known = _letters_of(source), Receipts(source.state, source.identity.state_prefix), checkpoint
+    for key, offsets in without_commit(*known, compared).items():
         stored.letters[key] -= offsets
+    for key, offsets in settled_by_commits(*known, {key: _with_rows(stored, key) for key in compared}).items():
+        stored.letters[key] -= offsets
+
+
+def _with_rows(stored: _Stored, key: Key) -> set[int]:
+    """The messages of a partition that have both a letter and a row."""
+    letters = pa.array(sorted(stored.letters[key]), pa.int64())
+    return {*letters.filter(pc.is_in(letters, as_array(stored.rows.get(key, array("q"))))).to_pylist()}
 
 
 # -- the brokers
@@ -239,7 +265,7 @@ def _compared(
     plans = {each: _plan(stored, each, firsts[each], told[each].offset) for each in every}
     if not stored.has_rows:
         return [*plans.values()]
-    _forget_letters_without_commit(source, stored)
+    _forget_letters_that_do_not_count(source, stored)
     done: list[PartitionAudit] = []
     for at in range(0, len(every), PARTITIONS_AT_ONCE):
         progress("reading the topics", at, len(every))

@@ -12,8 +12,10 @@ from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
 NO_FILES = (
-    "it reads topics, and --to is about files. To fill a new table with what the brokers still have, give the pipeline "
-    "another `table_uri` and the source `start: earliest`, and run it"
+    "it reads topics, and --to is about files. A new table with all rows: copy those of the old one and its folder "
+    "`_blizzard`, give the pipeline the new `table_uri`, and start `blizzard rebuild FILE` without --to: runs go on "
+    "behind the last row. Or one with what the brokers still have: give the pipeline another `table_uri` and the "
+    "source `start: earliest`, and run it. docs/kafka.md#another-table has both step by step"
 )
 
 

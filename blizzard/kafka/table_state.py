@@ -1,13 +1,15 @@
 """How far a source of topics is, as the table says: by its newest commit, however old that is, or the copy of it."""
 
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain
 
 from blizzard.errors import BucketMissing, UnreadableState
-from blizzard.state.delta_log import WHOLE_LOG, DeltaLogTail
+from blizzard.state.delta_log import DeltaLogTail
 from blizzard.state.identity import SourceIdentity
+from blizzard.state.newest_commit import TAIL_COMMITS, newest_commit_of
 from blizzard.state.topic_checkpoint import TopicCheckpoint
 from blizzard.state.topic_state import newest_state, readable_copy
-from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
 
 
@@ -23,8 +25,9 @@ class TopicState:
 
 
 def topic_state(store: ObjectStore, identity: SourceIdentity) -> TopicState:
-    """`store`: the table's. Raises UnreadableState if neither the newest commit of the source nor the copy has it;
-    PermanentError if it is that of a source of files."""
+    """`store`: the table's. How much of its log is read does not depend on the age of the table; only if the newest
+    commit of the source is old, and the copy is not of it, it is searched. Raises UnreadableState if neither that
+    commit nor the copy has the state; PermanentError if it is that of a source of files."""
     log = DeltaLogTail(store)
     try:
         version = log.newest_version()
@@ -32,24 +35,30 @@ def topic_state(store: ObjectStore, identity: SourceIdentity) -> TopicState:
         version = None
     if version is None:
         return TopicState()
-    own = next((commit for commit in log.commits(WHOLE_LOG) if identity.app_id in commit.txns), None)
-    if own is None:
-        return _without_commit(store, identity, version)
-    found, error = newest_state(own, identity, store)
-    if error is not None and found is None:
-        raise error
-    return TopicState(max(version, own.version), found, None if error is None else str(error))
-
-
-def _without_commit(store: ObjectStore, identity: SourceIdentity, version: int) -> TopicState:
-    """The log's JSON files have none: either there was none, or its file was cleaned up."""
-    sequence = next((txn.version for txn in txns_of(store, through=version) if txn.app_id == identity.app_id), None)
-    if sequence is None:
+    commits, copied = log.commits(TAIL_COMMITS), cache(partial(readable_copy, identity, store))
+    first = next(commits, None)
+    version = version if first is None else first.version
+    newest = newest_commit_of(
+        store,
+        identity.app_id,
+        commits if first is None else chain([first], commits),
+        lambda: None if (copy := copied()) is None else copy.sequence,
+        version,
+    )
+    if newest.commit is not None:
+        found, error = newest_state(newest.commit, identity, store)
+        if error is not None and found is None:
+            raise error
+        return TopicState(version, found, None if error is None else str(error))
+    if newest.sequence is None:
         return TopicState(version)
-    copy = readable_copy(identity, store)
+    return TopicState(version, _copy_of(newest.sequence, copied(), identity))
+
+
+def _copy_of(sequence: int, copy: TopicCheckpoint | None, identity: SourceIdentity) -> TopicCheckpoint:
     if copy is None or copy.sequence != sequence:
         raise UnreadableState(
             f"the log no longer has the commit {sequence} of {identity.source_id}, and the checkpoint's copy is of "
             "another one; the next run reads the positions from the table's Txns"
         )
-    return TopicState(version, copy)
+    return copy

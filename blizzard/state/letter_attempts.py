@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 _OF_ATTEMPT = re.compile(r"/records-(?P<first>[0-9]+)-(?P<attempt>[^-/]+)\.ndjson\Z")
 """The name of an object of records that somebody had read once more has two parts more, and is none of these."""
 
+_OF_ATTEMPT_OR_REPAIR = re.compile(r"/records-[0-9]+-(?:[0-9]{20}-)?(?P<attempt>[^-/]+)\.ndjson\Z")
+
 L = TypeVar("L", bound=Mapping[str, Any])
 _Place = tuple[int, str, str]
 """Record number first, then file and etag."""
@@ -39,8 +41,8 @@ def one_of_each(objects: Iterable[tuple[str, Iterator[L]]], committed: str | Non
 
 
 def attempt_in(key: str) -> str | None:
-    """The attempt that stored this object of letters; None if its key names none."""
-    name = _OF_ATTEMPT.search(key)
+    """The attempt that stored this object of letters, or the repair; None if its key names none."""
+    name = _OF_ATTEMPT_OR_REPAIR.search(key)
     return None if name is None else name["attempt"]
 
 

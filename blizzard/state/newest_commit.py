@@ -26,17 +26,22 @@ def newest_commit(store: ObjectStore, app_id: str, copy_sequence: Callable[[], i
 
 
 def newest_commit_of(
-    store: ObjectStore, app_id: str, newest: Iterable[Commit], copy_sequence: Callable[[], int | None]
+    store: ObjectStore,
+    app_id: str,
+    newest: Iterable[Commit],
+    copy_sequence: Callable[[], int | None],
+    version: int | None = None,
 ) -> NewestCommit:
     """`newest`: commits of the table without a gap, the newest first. If none of them is of the source, the table's Txn
     tells which one is; then the whole log is read only if the copy is of another one. `copy_sequence` says of which;
-    None: there is no copy. Raises UnreadableState if a part of the log cannot be read."""
+    None: there is no copy. `version`: if `newest` is empty, the version whose Txns are meant; None: the newest. Raises
+    UnreadableState if a part of the log cannot be read."""
     read: list[int] = []
     for commit in newest:
         if app_id in commit.txns:
             return NewestCommit(commit.txns[app_id], commit)
         read.append(commit.version)
-    txns = txns_of(store, through=max(read, default=None), without={*read})
+    txns = txns_of(store, through=max(read, default=version), without={*read})
     sequence = next((txn.version for txn in txns if txn.app_id == app_id), None)
     if sequence is None or sequence == copy_sequence():
         return NewestCommit(sequence)

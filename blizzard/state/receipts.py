@@ -52,6 +52,9 @@ class Repair(StrEnum):
 Offsets = Mapping[str, tuple[int, int]]
 """By partition (`topic/partition`), from which offset (inclusive) to which (exclusive) it was read."""
 NO_OFFSETS: Offsets = MappingProxyType({})
+Settles = Mapping[str, tuple[int, ...]]
+"""By partition (`topic/partition`), the offsets of messages."""
+NO_MESSAGES: Settles = MappingProxyType({})
 _DIGITS = 20
 _SUFFIX = ".json.gz"
 _DIGEST_BYTES = 16
@@ -71,6 +74,9 @@ class Receipt:
     """The columns with values that do not fit them, and were kept beside them."""
     offsets: Offsets = field(default_factory=lambda: NO_OFFSETS)
     """Of a source of topics; empty in receipts of earlier versions."""
+    settles: Settles = field(default_factory=lambda: NO_MESSAGES)
+    """Of a repair of topics: of which messages the commit settles the dead letters that were there before; empty in
+    receipts of earlier versions."""
 
 
 class Receipts:
@@ -91,6 +97,7 @@ class Receipts:
         unknown_fields: UnknownFields = NO_FIELDS,
         misfits: UnknownFields = NO_FIELDS,
         offsets: Offsets = NO_OFFSETS,
+        settles: Settles = NO_MESSAGES,
     ) -> Receipt:
         """Write the receipt of an attempt. The checkpoint has to name it. The name has a digest of the content, so that
         a checkpoint vouches for all receipts of its chain."""
@@ -104,11 +111,13 @@ class Receipts:
         }
         if offsets:
             document["offsets"] = dict(offsets)
+        if settles:
+            document["settles"] = dict(settles)
         text = json.dumps(document, separators=(",", ":"))
         data = gzip.compress(text.encode(), compresslevel=1, mtime=0)
         name = f"{sequence:0{_DIGITS}d}-{attempt}-{_digest(data)}{_SUFFIX}"
         self._store.put(self._folder + name, data)
-        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields, misfits, offsets)
+        return Receipt(name, previous, sequence, now_ts, tuple(lines), unknown_fields, misfits, offsets, settles)
 
     def get(self, name: str) -> Receipt:
         """Raises NotFound or UnreadableState."""
@@ -127,6 +136,7 @@ class Receipts:
                 unknown_fields=UnknownFields.from_document(document.get("unknown_fields")),
                 misfits=UnknownFields.from_document(document.get("misfits")),
                 offsets=_offsets(document.get("offsets", {})),
+                settles=_settles(document.get("settles", {})),
             )
         except (OSError, EOFError, zlib.error, *json_fields.MALFORMED) as error:
             raise UnreadableState(
@@ -191,3 +201,8 @@ def _lines(files: list[dict[str, Any]]) -> Iterable[ReceiptLine]:
 def _offsets(found: Any) -> Offsets:
     pairs = {path: tuple(json_fields.naturals(pair)) for path, pair in json_fields.mapping(found).items()}
     return MappingProxyType({path: (start, end) for path, (start, end) in pairs.items()})
+
+
+def _settles(found: Any) -> Settles:
+    numbers = {path: tuple(json_fields.naturals(some)) for path, some in json_fields.mapping(found).items()}
+    return MappingProxyType(numbers)

@@ -119,11 +119,14 @@ def letters_with_settlements(
     *,
     since_ts: float = 0.0,
     committed: str | None = None,
+    settled: Settled | None = None,
 ) -> Iterator[tuple[dict[str, Any], Settlement | None]]:
     """Each stored letter of a source with what settled it; None: it is open. `unreadable`, `since_ts`,
-    `committed`: as in `DeadLetters.letters`; letters and marks that cannot be read are added."""
+    `committed`: as in `DeadLetters.letters`; letters and marks that cannot be read are added. `settled`: the
+    marks as they were read before; None: they are read now."""
     try:
-        settled = SettledLetters(store, state_prefix).read()
+        if settled is None:
+            settled = SettledLetters(store, state_prefix).read()
         unreadable += settled.unreadable
         letters = DeadLetters(store, state_prefix, source_id).letters(
             since_ts=since_ts, unreadable=unreadable, committed=committed

@@ -2,12 +2,16 @@
 the brokers."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
+from blizzard.audit.attempts import Key, without_commit
+from blizzard.audit.settled_by_commits import settled_by_commits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.epochs import cut_logs
+from blizzard.state.dead_letters import DeadLetters
+from blizzard.state.receipts import Receipts
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, partition_of_path
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.table import FileTable, FileVersion
@@ -17,6 +21,11 @@ READ_THROUGH = 20_000
 """Offsets between two wanted messages that are read, too: that takes less time than to begin anew behind them."""
 NAMED_RANGES = 20
 GIVE = "give the repaired ones with --records"
+DECIDED = (
+    "their letters are of attempts that made no commit. A later one has brought their rows, and somebody has deleted "
+    "these, or it has refused them, and its letters are lost: `blizzard replace --path` reads the partition anew, "
+    "deleted rows included, or give them with --records"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +41,43 @@ class ChosenMessages:
 
 
 class TopicJudge:
-    """Of one source."""
+    """Of one source. `letters`, `receipts`: the source's."""
 
-    def __init__(self, *, table: FileTable[Any], brokers: Brokers) -> None:
+    def __init__(self, *, table: FileTable[Any], brokers: Brokers, letters: DeadLetters, receipts: Receipts) -> None:
         self._table = table
         self._brokers = brokers
+        self._letters, self._receipts = letters, receipts
 
     def choose(self, checkpoint: TopicCheckpoint, items: Sequence[Item], work: Work) -> Sequence[ChosenMessages]:
         """Those of the items of which something is read; ends what cannot be. All are of one kind, and of different
         partitions. Errors as of `Brokers`."""
-        present = self._table.rows_present({item.path: item.records for item in items})
+        known = self._known(checkpoint, items)
         there = self._there(checkpoint, items)
         chosen = []
         for item in items:
-            in_table = present.get(FileVersion(item.path, item.etag), frozenset())
-            known = tuple(sorted(in_table | item.settled_at(checkpoint.sequence)))
-            found = _judged(item, known, checkpoint, there, work)
+            found = _judged(item, known[item.path], checkpoint, there, work)
             if found is not None:
                 chosen.append(found)
         return chosen
+
+    def _known(self, checkpoint: TopicCheckpoint, items: Sequence[Item]) -> Mapping[str, "_Known"]:
+        """By path."""
+        present = self._table.rows_present({item.path: item.records for item in items})
+        known, unknown = dict[str, _Known](), dict[Key, set[int]]()
+        for item in items:
+            in_table = present.get(FileVersion(item.path, item.etag), frozenset())
+            known[item.path] = _Known({*in_table, *item.settled_at(checkpoint.sequence)})
+            partition = partition_of_path(item.path)
+            end = None if partition is None else checkpoint.next_offset(partition)
+            read = {offset for offset in item.records if end is not None and offset < end}
+            unknown[item.path, item.etag] = read - known[item.path].brought
+        stored = self._letters, self._receipts, checkpoint
+        for key, offsets in without_commit(*stored, unknown).items():
+            known[key[0]].decided |= offsets
+            unknown[key] -= offsets
+        for (path, _), offsets in settled_by_commits(*stored, unknown).items():
+            known[path].brought |= offsets
+        return known
 
     def _there(self, checkpoint: TopicCheckpoint, items: Sequence[Item]) -> "_There":
         cluster = self._brokers.cluster()
@@ -61,6 +88,16 @@ class TopicJudge:
         firsts, ends = self._brokers.first_offsets(partitions), self._brokers.ends(partitions)
         cut = cut_logs(self._brokers, checkpoint, ends)
         return _There({each: (firsts[each], ends[each].offset) for each in partitions if each not in cut}, cut)
+
+
+@dataclass(slots=True)
+class _Known:
+    """Messages of one partition. `brought`: by commits already. Somebody may have deleted their rows since: then
+    receipts still say so, also if nobody has marked their letters as settled, or the marks are lost. `decided`: those
+    without a row whose letters are of attempts that made no commit. Another one has dealt with them since."""
+
+    brought: set[int]
+    decided: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +117,9 @@ class _There:
         return f"the brokers no longer have them (they have {first} to {end - 1}): {GIVE}"
 
 
-def _judged(
-    item: Item, present: tuple[int, ...], checkpoint: TopicCheckpoint, there: _There, work: Work
-) -> ChosenMessages | None:
-    wanted = {*item.records} - {*present}
+def _judged(item: Item, known: _Known, checkpoint: TopicCheckpoint, there: _There, work: Work) -> ChosenMessages | None:
+    present = tuple(sorted(known.brought))
+    wanted = {*item.records} - known.brought
     if not wanted:
         work.end(Result(item, Fate.IN_ALREADY, settled=present))
         return None
@@ -97,11 +133,12 @@ def _judged(
         work.hold(item, item.records, what)
         return None
     later = {offset for offset in wanted if offset >= position.next_offsets[partition[1]]}
-    known = there.offsets.get(partition)
-    on_brokers = {offset for offset in wanted - later if known is not None and known[0] <= offset < known[1]}
+    first, end = there.offsets.get(partition, (0, 0))
+    on_brokers = {offset for offset in wanted - later if first <= offset < end}
     holds = [(later, "no commit has them yet: the next run reads them")]
     if item.kind is not Kind.GIVEN:
-        holds.append((wanted - later - on_brokers, there.why_gone(partition)))
+        holds.append((known.decided, DECIDED))
+        holds.append((wanted - later - on_brokers - known.decided, there.why_gone(partition)))
     left: Item | None = item
     for offsets, reason in holds:
         if offsets and left is not None:

@@ -75,7 +75,9 @@ class RepairTopicSource(TopicSource):
         self._readers = {Kind.GIVEN: given_reader, Kind.OFFSETS: replacing_reader}
         self._whole = whole
         self._offsets = offsets
-        self._judge = TopicJudge(table=self._table, brokers=self._brokers)
+        self._judge = TopicJudge(
+            table=self._table, brokers=self._brokers, letters=self._dead_letters, receipts=self._receipts
+        )
 
     # -- planning
 
@@ -264,6 +266,7 @@ class RepairTopicSource(TopicSource):
             lines=lines,
             unknown_fields=batch.rows.unknown_fields.shortened(),
             misfits=batch.rows.misfits.shortened(),
+            settles={one.item.path: one.settled for one in batch.results if one.settled and (one.rows or whole)},
         )
         return Receipt(receipt.name, now_ts)
 

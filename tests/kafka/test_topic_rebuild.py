@@ -228,5 +228,8 @@ def test_a_new_table_is_refused_with_what_to_do(new_lake: NewLake, tmp_path: Pat
     lake.produce(b"a")
     lake.run()
     assert main(["rebuild", str(lake.config_file()), "--to", str(tmp_path / "new")]) == 2
-    assert "give the pipeline another `table_uri`" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "give the pipeline another `table_uri`" in said
+    assert "start `blizzard rebuild FILE` without --to" in said
+    assert "docs/kafka.md#another-table" in said
     assert not (tmp_path / "new").exists()

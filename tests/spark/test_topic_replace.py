@@ -190,6 +190,44 @@ def test_a_replace_may_be_killed_at_every_step_and_repeated(lake: TopicLake, cap
     assert counts(audit(lake, capsys, RIGHT)) == {"objects": 6, "committed": 4, "dead_lettered": 2}
 
 
+ONE_ROW = {"objects": 2, "committed": 1, "dead_lettered": 1}
+TWO_ROWS = {"objects": 2, "committed": 2}
+
+
+@pytest.mark.parametrize("step", ["batch_read", "messages_committed"])
+@pytest.mark.parametrize(
+    ("first", "then", "before", "after"),
+    [(STRICT, RIGHT, ONE_ROW, TWO_ROWS), (RIGHT, STRICT, TWO_ROWS, ONE_ROW)],
+    ids=["takes more", "takes less"],
+)
+def test_the_audit_of_a_replacement_that_died(
+    lake: TopicLake, capsys: Capsys, step: str, first: str, then: str, before: dict[str, int], after: dict[str, int]
+) -> None:
+    """It has new letters before its commit, and those of before are settled after it."""
+    lake.produce(b'{"more": "a"}', b'{"id": 2, "more": "b"}')
+    lake.run(source=first)
+
+    def dies(event: str) -> None:
+        if event == step:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Replace(lake, 0, source=then, on_event=dies).run()
+    assert counts(audit(lake, capsys, then)) == (before if step == "batch_read" else after)
+
+
+def test_a_row_of_a_message_that_was_settled_and_refused_again_is_doubled(lake: TopicLake, capsys: Capsys) -> None:
+    lake.produce(b'{"more": "a"}', b'{"id": 2, "more": "b"}')
+    lake.run(source=STRICT)
+    for source in (RIGHT, STRICT):
+        Replace(lake, 0, source=source).run()
+    for mark in lake.table.glob("_blizzard/*/settled_letters/*.json"):
+        mark.unlink()
+    assert counts(audit(lake, capsys, RIGHT)) == ONE_ROW
+    append(lake, {"row": 0})
+    assert counts(audit(lake, capsys, RIGHT, code=1)) == TWO_ROWS | {"doubled": 1}
+
+
 def test_a_job_that_commits_meanwhile_keeps_its_rows(lake: TopicLake, capsys: Capsys) -> None:
     with_rows(lake)
     lake.produce(b'{"id": 4, "more": "d"}')

@@ -34,8 +34,10 @@ def recover(
     table: FileTable[Any], state: ObjectStore, identity: SourceIdentity, brokers: Brokers, log: Log
 ) -> Recovered[TopicCheckpoint] | None:
     """None: the table has nothing of the source, which begins afresh. Raises TxnLost, or RecoveryError."""
-    commit = _newest(table.commits(COMMITS_SEARCHED), identity) or _newest(table.commits(WHOLE_LOG), identity)
+    commit = _newest(table.commits(COMMITS_SEARCHED), identity)
     version = commit.txns[identity.app_id] if commit is not None else table.txn_version(identity.app_id)
+    if commit is None and version is not None and (commit := _newest(table.commits(WHOLE_LOG), identity)) is not None:
+        version = commit.txns[identity.app_id]
     if version is None:
         if table.holds_rows():
             raise TxnLost(
