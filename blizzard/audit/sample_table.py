@@ -18,14 +18,13 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import opened
+from blizzard.table.table_columns import FILLED_METADATA
 
 TABLE, OTHERS = "table", "others"
 """Folders beside the configuration: the table, and the files of another source, which has none."""
 CONSTRAINT_PROPERTY = "delta.constraints."
 CHECKED_METADATA = frozenset({"delta.generationExpression", "delta.invariants"})
 """Keys of the metadata of a column by which rows get values, or are refused."""
-FILLED_METADATA = frozenset({"delta.identity.start", "CURRENT_DEFAULT"})
-"""Keys of the metadata of a column that has values which only Spark's writer knows."""
 PROTOCOL: Mapping[str, Any] = {
     "minReaderVersion": 3,
     "minWriterVersion": 7,

@@ -37,7 +37,7 @@ def active_files(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
         return ActiveFiles(
             problem=f"the table's location has {' '.join(sorted(misread))} in it, which deltalake misreads"
         )
-    return in_own_process(_read, uri, version, settings) if _is_on_s3(uri) else _read(uri, version, settings)
+    return in_own_process(_read, uri, version, settings) if is_on_s3(uri) else _read(uri, version, settings)
 
 
 def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
@@ -60,7 +60,7 @@ def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
 def ever_committed(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
     """Which of these have a Txn in the table. Only for one whose `active_files` have no problem."""
     asked = uri, version, settings, app_ids
-    return in_own_process(_with_txn, *asked) if _is_on_s3(uri) else _with_txn(*asked)
+    return in_own_process(_with_txn, *asked) if is_on_s3(uri) else _with_txn(*asked)
 
 
 def _with_txn(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
@@ -72,11 +72,11 @@ def opened(uri: str, version: int | None, settings: S3Settings) -> "DeltaTable":
     """`version` None: the newest. Errors of deltalake."""
     from deltalake import DeltaTable
 
-    options = dict(storage_options(settings)) if _is_on_s3(uri) else None
+    options = dict(storage_options(settings)) if is_on_s3(uri) else None
     return DeltaTable(uri, version=version, storage_options=options)
 
 
-def _is_on_s3(uri: str) -> bool:
+def is_on_s3(uri: str) -> bool:
     return uri.startswith(("s3:", "s3a:"))
 
 
