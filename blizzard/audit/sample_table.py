@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blizzard.audit.stored_rows import refuse_unreadable
 from blizzard.config.formats import FORMATS
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.publish import document_of, text_of
@@ -61,7 +62,7 @@ def columns_of(uri: str, version: int, s3: S3Settings) -> Columns:
     """Of this version of a table whose rows can be read. Raises PermanentError. Called in a process of its own."""
     with reading("the table"):
         table = opened(uri, version, s3)
-        table.to_pyarrow_dataset()  # refuses tables whose rows Arrow alone cannot read
+        refuse_unreadable(table)
         schema, metadata = json.loads(table.schema().to_json()), table.metadata()
     properties = metadata.configuration
     constraints = {name: value for name, value in properties.items() if name.startswith(CONSTRAINT_PROPERTY)}

@@ -44,17 +44,19 @@ def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = opened(uri, version, settings)
-        if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
-            return ActiveFiles(problem="the table maps its columns to other names")
-        files = added_files(table)
-        if any(ABSOLUTE.match(file.path) for file in files):
-            return ActiveFiles(
-                problem="some of its data files are outside the table's folder, as those of a shallow clone"
-            )
-        return ActiveFiles(files, _deleted_rows(table))
+        return files_of(opened(uri, version, settings))
     except (DeltaError, OSError) as error:
         return ActiveFiles(problem=f"deltalake cannot read the table: {first_line(str(error)):.300}")
+
+
+def files_of(table: "DeltaTable") -> ActiveFiles:
+    """Errors of deltalake."""
+    if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
+        return ActiveFiles(problem="the table maps its columns to other names")
+    files = added_files(table)
+    if any(ABSOLUTE.match(file.path) for file in files):
+        return ActiveFiles(problem="some of its data files are outside the table's folder, as those of a shallow clone")
+    return ActiveFiles(files, _deleted_rows(table))
 
 
 def ever_committed(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:

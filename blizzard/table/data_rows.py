@@ -1,6 +1,6 @@
 """All columns of the rows of one data file, with the values of its partition, without the rows that are deleted."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
@@ -20,8 +20,8 @@ READ_BYTES = 4 << 20
 
 
 class DataRows:
-    """`partition`: by column; `schema`: of the table. `deleted`: numbers of rows in the file. Raises as SourceColumn
-    does."""
+    """`partition`: by column; `schema`: of the table, whose types the values get. `deleted`: numbers of rows in the
+    file. Raises as SourceColumn does."""
 
     def __init__(
         self,
@@ -32,7 +32,8 @@ class DataRows:
         deleted: Sequence[int] = (),
     ) -> None:
         self._path = unquote(file.path)
-        self._partition = {name: pa.scalar(value, schema.field(name).type) for name, value in partition.items()}
+        self._kinds = {field.name: field.type for field in schema}
+        self._partition = {name: pa.scalar(value, self._kinds[name]) for name, value in partition.items()}
         self._deleted = pa.array(deleted, pa.int64())
         with self._naming_the_file():
             data = RangedFile(store, self._path, file.size, tail_bytes=FOOTER_BYTES)
@@ -40,22 +41,46 @@ class DataRows:
                 data, pre_buffer=False, buffer_size=READ_BYTES, coerce_int96_timestamp_unit="us"
             )
 
-    def batches(self) -> Iterator[pa.Table]:
-        """A column that the file does not have is left out."""
+    def batches(self, paths: Collection[str] | None = None) -> Iterator[pa.Table]:
+        """A column that the file does not have is left out, and may be a field of a struct, too. `paths`: of the files
+        whose rows are wanted; others may be among them."""
         at = 0
         with self._naming_the_file():
-            for batch in self._file.iter_batches(BATCH_ROWS, use_threads=False):
-                rows = _without_views(pa.Table.from_batches([batch]))
-                if len(self._deleted):
-                    numbers = pa.array(range(at, at + rows.num_rows))
-                    rows = rows.filter(pc.invert(pc.is_in(numbers, self._deleted)))
-                at += batch.num_rows
-                yield self._with_partition(rows)
+            for group in range(self._file.num_row_groups):
+                first, at = at, at + self._file.metadata.row_group(group).num_rows
+                if paths is None or self._may_have(group, paths):
+                    yield from self._of_group(group, first)
+
+    def _of_group(self, group: int, first: int) -> Iterator[pa.Table]:
+        for batch in self._file.iter_batches(BATCH_ROWS, row_groups=[group], use_threads=False):
+            rows = pa.table({name: self._fitted(name, batch.column(name)) for name in batch.schema.names})
+            if len(self._deleted):
+                numbers = pa.array(range(first, first + rows.num_rows))
+                rows = rows.filter(pc.invert(pc.is_in(numbers, self._deleted)))
+            first += batch.num_rows
+            yield self._with_partition(rows)
+
+    def _may_have(self, group: int, paths: Collection[str]) -> bool:
+        """By the bounds of `_source.file`."""
+        metadata = self._file.metadata.row_group(group)
+        columns = (metadata.column(number) for number in range(metadata.num_columns))
+        bounds = next((each.statistics for each in columns if each.path_in_schema == "_source.file"), None)
+        if bounds is None or not bounds.has_min_max:
+            return True
+        return any(bounds.min <= path <= bounds.max for path in paths)
 
     def _with_partition(self, rows: pa.Table) -> pa.Table:
         for name, value in self._partition.items():
             rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
         return rows
+
+    def _fitted(self, name: str, values: pa.Array) -> pa.Array:
+        """As the table has them, whose columns may have been widened since. Other writers may store texts as views, for
+        which Arrow has no filter."""
+        try:
+            return values.cast(self._kinds.get(name, values.type), safe=False)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError):  # of earlier versions, if a struct has got fields
+            return values.cast(_without_views(values.type))
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
@@ -65,18 +90,13 @@ class DataRows:
             raise damaged(self._path, error) from error
 
 
-def _without_views(rows: pa.Table) -> pa.Table:
-    """Other writers may store texts as views, for which Arrow has no filter."""
-    return rows.cast(pa.schema([field.with_type(_plain(field.type)) for field in rows.schema]))
-
-
-def _plain(kind: pa.DataType) -> pa.DataType:
+def _without_views(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_plain(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_without_views(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(_plain(kind.key_type), _plain(kind.item_type))
+        return pa.map_(_without_views(kind.key_type), _without_views(kind.item_type))
     if pa.types.is_string_view(kind):
         return pa.string()
     return pa.binary() if pa.types.is_binary_view(kind) else kind

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -10,6 +10,9 @@ import pyarrow as pa
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import is_on_s3, opened
 from blizzard.table.own_process import in_own_process
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 FILLED_METADATA = frozenset({"delta.identity.start", "CURRENT_DEFAULT"})
 """Keys of the metadata of a column that has values which only Spark's writer knows."""
@@ -32,7 +35,11 @@ def table_columns(uri: str, version: int, settings: S3Settings) -> TableColumns:
 
 
 def _read(uri: str, version: int, settings: S3Settings) -> TableColumns:
-    table = opened(uri, version, settings)
+    return columns_of(opened(uri, version, settings))
+
+
+def columns_of(table: "DeltaTable") -> TableColumns:
+    """Errors of deltalake."""
     schema = table.schema()
     filled = frozenset(field.name for field in schema.fields if FILLED_METADATA & {*field.metadata})
     partitions = {}
