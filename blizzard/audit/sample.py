@@ -14,10 +14,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from blizzard.audit.given_rows import RowOfCommit, given_rows
+from blizzard.audit.given_rows import given_rows
 from blizzard.audit.report import SampleAudit
 from blizzard.audit.sample_table import TABLE, Columns, columns_of, configuration, make_table, reading
 from blizzard.audit.source import AuditedSource
+from blizzard.audit.stored_rows import Rows, StoredRow, rows_of_files
 from blizzard.config.model import Config
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, PermanentError
@@ -30,23 +31,6 @@ from blizzard.table.own_process import in_own_process
 
 SHOWN_VALUES = 5
 """So many different values of a file are in the answer."""
-
-Key = tuple[str, str, int]
-"""File, etag and row number."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRow:
-    """`values`: by column. `sequence`: of its commit; -1 if the row does not say."""
-
-    values: Mapping[str, Any]
-    sequence: int
-
-    def of_commit(self, key: Key) -> RowOfCommit:
-        return RowOfCommit(*key, self.sequence)
-
-
-Rows = dict[Key, StoredRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,39 +108,16 @@ def _event(line: str) -> Mapping[str, Any]:
 def _compare(sample: Sample, filled: frozenset[str], read: str) -> tuple[int, int, list[dict[str, Any]]]:
     """How many rows were read again, how many an operator has given, and what is different. Called in a process of its
     own. `filled`: as in Columns."""
+    source, wanted = sample.source, [path for path, *_ in sample.files]
     with reading("what was read again"):
-        again = _rows(read, None, sample)
+        again = rows_of_files(LocalStore(Path(read)), opened(read, None, source.s3), source.identity.source_id, wanted)
     with reading("the table"):
-        stored = _rows(sample.source.table_uri, sample.version, sample)
+        table = opened(source.table_uri, sample.version, source.s3)
+        stored = rows_of_files(source.state, table, source.identity.source_id, wanted)
     odd = [row.of_commit(key) for key, row in stored.items() if key not in again or different(again[key], row, filled)]
     given = {each[:3] for each in given_rows(sample.source, odd)}
     mine, theirs = ({key: row for key, row in rows.items() if key not in given} for rows in (again, stored))
     return len(again), len(given), [*_differences(sample, filled, mine, theirs)]
-
-
-def _rows(uri: str, version: int | None, sample: Sample) -> Rows:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    dataset = opened(uri, version, sample.source.s3).to_pyarrow_dataset()
-    source, file = pc.field("_source", "source"), pc.field("_source", "file")
-    wanted = [path for path, *_ in sample.files]
-
-    def of_sample(source: pc.Expression, file: pc.Expression) -> pa.Table:
-        return dataset.to_table(filter=(source == sample.source.identity.source_id) & file.isin(wanted))
-
-    try:
-        found = of_sample(source, file)
-    except pa.ArrowNotImplementedError:
-        # deltalake's DELETE and UPDATE write texts of a type that Arrow cannot compare with statistics. Cast, they can
-        # be compared, but then all rows are read.
-        found = of_sample(source.cast(pa.string()), file.cast(pa.string()))
-    rows: Rows = {}
-    for row in found.to_pylist():
-        source = row.pop("_source")
-        sequence = -1 if source["sequence"] is None else source["sequence"]
-        rows[source["file"], source["etag"], source["row"]] = StoredRow(row, sequence)
-    return rows
 
 
 def _differences(sample: Sample, filled: frozenset[str], again: Rows, stored: Rows) -> Iterator[dict[str, Any]]:

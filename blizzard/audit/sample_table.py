@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blizzard.audit.stored_rows import refuse_unreadable
 from blizzard.config.formats import FORMATS
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.publish import document_of, text_of
@@ -18,14 +19,13 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import opened
+from blizzard.table.table_columns import FILLED_METADATA
 
 TABLE, OTHERS = "table", "others"
 """Folders beside the configuration: the table, and the files of another source, which has none."""
 CONSTRAINT_PROPERTY = "delta.constraints."
 CHECKED_METADATA = frozenset({"delta.generationExpression", "delta.invariants"})
 """Keys of the metadata of a column by which rows get values, or are refused."""
-FILLED_METADATA = frozenset({"delta.identity.start", "CURRENT_DEFAULT"})
-"""Keys of the metadata of a column that has values which only Spark's writer knows."""
 PROTOCOL: Mapping[str, Any] = {
     "minReaderVersion": 3,
     "minWriterVersion": 7,
@@ -62,7 +62,7 @@ def columns_of(uri: str, version: int, s3: S3Settings) -> Columns:
     """Of this version of a table whose rows can be read. Raises PermanentError. Called in a process of its own."""
     with reading("the table"):
         table = opened(uri, version, s3)
-        table.to_pyarrow_dataset()  # refuses tables whose rows Arrow alone cannot read
+        refuse_unreadable(table)
         schema, metadata = json.loads(table.schema().to_json()), table.metadata()
     properties = metadata.configuration
     constraints = {name: value for name, value in properties.items() if name.startswith(CONSTRAINT_PROPERTY)}

@@ -35,6 +35,10 @@ WithDeleted = Annotated[
     bool, typer.Option("--with-deleted", help="With --swap: even if rows come back that somebody has deleted.")
 ]
 
+WithChanged = Annotated[
+    bool, typer.Option("--with-changed", help="With --swap: even if values that somebody has changed are lost.")
+]
+
 
 def command(
     file: File,
@@ -44,6 +48,7 @@ def command(
     without_gone: WithoutGone = False,
     without_others: WithoutOthers = False,
     with_deleted: WithDeleted = False,
+    with_changed: WithChanged = False,
     pipeline: Pipelines = None,
     source: Sources = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask, for scripts.")] = False,
@@ -55,7 +60,8 @@ def command(
     """
     environ = variables()
     config = load_config(file, environ)
-    accepted = {"without_gone": without_gone, "without_others": without_others, "with_deleted": with_deleted}
+    accepted = {"without_gone": without_gone, "without_others": without_others}
+    accepted |= {"with_deleted": with_deleted, "with_changed": with_changed}
     if to is None:
         _refuse_without_to({"swap": swap, **accepted})
         ids = [each.id for _, each in selected(config, pipeline, source)]

@@ -76,23 +76,24 @@ def _tables(told: Told) -> Iterator[str]:
         )
         for kind, text in {**BLOCKING, **NOTED}.items():
             if found[kind]:
-                names = found["names"][kind][:SHOWN]
-                more = f" and {found[kind] - len(names):,} more" if found[kind] > len(names) else ""
-                yield f"  {found[kind]:,} files {text}: {', '.join(names)}{more}"
+                yield f"  {found[kind]:,} files {text}: {_names(found, kind)}"
         if found["deleted"]:
             yield from _deleted(found)
+        if found["changed"]:
+            yield from _changed(found)
+        if found["not_compared"]:
+            yield f"  the values of these columns were not compared: {', '.join(found['not_compared'])}"
         if found["problem"]:
             yield (
-                "  rows were not counted, so nobody knows whether the new table lacks rows of others or has rows that "
-                f"were deleted: {found['problem']}. --without-others and --with-deleted together go on all the same"
+                "  rows were not counted, so nobody knows whether the new table lacks rows of others, or has rows that "
+                f"were deleted or values that were changed: {found['problem']}. --without-others, --with-deleted and "
+                "--with-changed together go on all the same"
             )
     if told.others:
         yield from _others(told.others)
 
 
 def _deleted(found: dict[str, Any]) -> Iterator[str]:
-    names = found["names"]["deleted"][:SHOWN]
-    more = f" and {found['deleted'] - len(names):,} more" if found["deleted"] > len(names) else ""
     lost = (
         f", or data files of the table are lost ({found['lost_data_files']:,} of them: `blizzard audit` names them)"
         if found["lost_data_files"]
@@ -101,8 +102,22 @@ def _deleted(found: dict[str, Any]) -> Iterator[str]:
     yield (
         f"  {found['deleted_rows']:,} rows of {found['deleted']:,} files are no longer in the old table, so somebody "
         f"has deleted them{lost}, and they come back with the new one: delete them there, too, and start the command "
-        f"again, or say --with-deleted: {', '.join(names)}{more}"
+        f"again, or say --with-deleted: {_names(found, 'deleted')}"
     )
+
+
+def _changed(found: dict[str, Any]) -> Iterator[str]:
+    yield (
+        f"  {found['changed_rows']:,} rows of {found['changed']:,} files have other values in the new table, since "
+        "somebody has changed them in one of the two: change them in the new one, too, and start the command again, or "
+        f"say --with-changed: {_names(found, 'changed')}"
+    )
+
+
+def _names(found: dict[str, Any], kind: str) -> str:
+    names = found["names"][kind][:SHOWN]
+    more = f" and {found[kind] - len(names):,} more" if found[kind] > len(names) else ""
+    return f"{', '.join(names)}{more}"
 
 
 def _others(others: list[dict[str, Any]]) -> Iterator[str]:

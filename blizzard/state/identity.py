@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from blizzard.config import source_names
 
+APP_ID_PREFIX = "blizzard:"
+"""Of every source's."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
@@ -16,7 +19,7 @@ class SourceIdentity:
     @property
     def app_id(self) -> str:
         """The app id of the source's Txn in the Delta log."""
-        return f"blizzard:{self.source_id}"
+        return f"{APP_ID_PREFIX}{self.source_id}"
 
     @property
     def source_id(self) -> str:

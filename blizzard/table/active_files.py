@@ -36,30 +36,32 @@ def active_files(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
         return ActiveFiles(
             problem=f"the table's location has {' '.join(sorted(misread))} in it, which deltalake misreads"
         )
-    return in_own_process(_read, uri, version, settings) if _is_on_s3(uri) else _read(uri, version, settings)
+    return in_own_process(_read, uri, version, settings) if is_on_s3(uri) else _read(uri, version, settings)
 
 
 def _read(uri: str, version: int, settings: S3Settings) -> ActiveFiles:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = opened(uri, version, settings)
-        if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
-            return ActiveFiles(problem="the table maps its columns to other names")
-        files = added_files(table)
-        if any(ABSOLUTE.match(file.path) for file in files):
-            return ActiveFiles(
-                problem="some of its data files are outside the table's folder, as those of a shallow clone"
-            )
-        return ActiveFiles(files, _deleted_rows(table))
+        return files_of(opened(uri, version, settings))
     except (DeltaError, OSError) as error:
         return ActiveFiles(problem=f"deltalake cannot read the table: {first_line(str(error)):.300}")
+
+
+def files_of(table: "DeltaTable") -> ActiveFiles:
+    """Errors of deltalake."""
+    if table.metadata().configuration.get(MAPPED_COLUMNS, "none") != "none":
+        return ActiveFiles(problem="the table maps its columns to other names")
+    files = added_files(table)
+    if any(ABSOLUTE.match(file.path) for file in files):
+        return ActiveFiles(problem="some of its data files are outside the table's folder, as those of a shallow clone")
+    return ActiveFiles(files, _deleted_rows(table))
 
 
 def ever_committed(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
     """Which of these have a Txn in the table. Only for one whose `active_files` have no problem."""
     asked = uri, version, settings, app_ids
-    return in_own_process(_with_txn, *asked) if _is_on_s3(uri) else _with_txn(*asked)
+    return in_own_process(_with_txn, *asked) if is_on_s3(uri) else _with_txn(*asked)
 
 
 def _with_txn(uri: str, version: int, settings: S3Settings, app_ids: Collection[str]) -> frozenset[str]:
@@ -71,11 +73,11 @@ def opened(uri: str, version: int | None, settings: S3Settings) -> "DeltaTable":
     """`version` None: the newest. Errors of deltalake."""
     from deltalake import DeltaTable
 
-    options = dict(storage_options(settings)) if _is_on_s3(uri) else None
+    options = dict(storage_options(settings)) if is_on_s3(uri) else None
     return DeltaTable(uri, version=version, storage_options=options)
 
 
-def _is_on_s3(uri: str) -> bool:
+def is_on_s3(uri: str) -> bool:
     return uri.startswith(("s3:", "s3a:"))
 
 

@@ -69,24 +69,14 @@ class SourceColumn:
         with self._naming_the_file(), self._held(group, paths):
             batches = self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=paths, use_threads=False)
             for batch in batches:
-                yield pa.table({name: self._field(batch.column("_source"), name) for name in fields})
+                yield pa.table({name: source_field(batch.column("_source"), name) for name in fields})
 
     @contextmanager
     def _naming_the_file(self) -> Iterator[None]:
         try:
             yield
         except (pa.ArrowException, OSError, NoSuchBytes) as error:
-            why = f"{type(error).__name__}: {first_line(str(error))}"
-            raise DataFileDamaged(
-                f"the data file {self._path} cannot be read ({why}). Restore it from a version or a backup of the "
-                "bucket or disk, or the table to a version before it."
-            ) from error
-
-    def _field(self, whole: pa.StructArray, name: str) -> pa.Array:
-        """Other writers may store texts as views, for which Arrow has no filter."""
-        if name not in self._present:
-            return pa.nulls(len(whole), FIELDS[name])
-        return pc.struct_field(whole, name).cast(FIELDS[name])
+            raise damaged(self._path, error) from error
 
     def _held(self, group: int, paths: Sequence[str]) -> AbstractContextManager[None]:
         metadata = self._file.metadata.row_group(group)
@@ -95,6 +85,21 @@ class SourceColumn:
         start = min(_start(column) for column in wanted)
         end = max(_start(column) + column.total_compressed_size for column in wanted)
         return self._data.held(start, end) if end - start <= HELD_BYTES else nullcontext()
+
+
+def source_field(whole: pa.StructArray, name: str) -> pa.Array:
+    """Other writers may store texts as views, for which Arrow has no filter. Null if there is no such field."""
+    if name not in {field.name for field in whole.type}:
+        return pa.nulls(len(whole), FIELDS[name])
+    return pc.struct_field(whole, name).cast(FIELDS[name])
+
+
+def damaged(path: str, error: Exception) -> DataFileDamaged:
+    why = f"{type(error).__name__}: {first_line(str(error))}"
+    return DataFileDamaged(
+        f"the data file {path} cannot be read ({why}). Restore it from a version or a backup of the bucket or disk, or "
+        "the table to a version before it."
+    )
 
 
 def _start(column: pq.ColumnChunkMetaData) -> int:

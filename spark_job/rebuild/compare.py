@@ -1,6 +1,6 @@
 """Whether a new table has every file of the old one, and every row: by the ledgers of both, and by their rows."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
@@ -13,6 +13,8 @@ from blizzard.state.checkpoint import Checkpoint
 from spark_job.loop.files.file_sizes import FileSizes
 from spark_job.rebuild.held_rows import NO_ROWS, Contents, HeldRows, RowCounter
 from spark_job.rebuild.parts import Parts, count_files
+from spark_job.rebuild.stopped import Check, never
+from spark_job.rebuild.values import changed_values
 
 NAMED = 100
 """So many files of each kind are named."""
@@ -25,11 +27,13 @@ _VERSIONS_TRIED = 5
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What an operator takes along with another table: that it lacks rows which its sources do not give any more
-    (`gone`), and rows of others (`others`), and that it has rows which somebody has deleted (`deleted`)."""
+    (`gone`), and rows of others (`others`), that it has rows which somebody has deleted (`deleted`), and that it has
+    other values than somebody has given to rows (`changed`)."""
 
     gone: bool = False
     others: bool = False
     deleted: bool = False
+    changed: bool = False
 
 
 @dataclass(slots=True)
@@ -93,13 +97,19 @@ class Comparison:
     """The new table has rows of them that were committed to the old one and are not there any more."""
     deleted_rows: int = 0
     """How many, of all files."""
+    changed: Kind = field(default_factory=Kind)
+    """Rows of them have other values in one table than in the other, in either of which somebody has changed some."""
+    changed_rows: int = 0
+    """How many, of all files."""
+    not_compared: Sequence[str] = ()
+    """Columns whose values were not compared, although those of the others were."""
     lost_data_files: Collection[str] = ()
     """Of the old table: what is in them counts as deleted."""
     others: Mapping[str | None, tuple[int, int]] = field(default_factory=dict)
     """By the source that they name, None: none, how many rows of others the old table has, and the new one, if it has
     fewer."""
     problem: str | None = None
-    """Why rows were not counted: then `deleted` and `others` are not known."""
+    """Why rows were not counted: then `deleted`, `others` and `changed` are not known."""
     lacking: list[str] = field(default_factory=list)
     """All of `missing`."""
 
@@ -111,10 +121,11 @@ class Comparison:
             and (accepted.gone or not is_lost)
             and (accepted.others or not (self.others or is_unknown))
             and (accepted.deleted or not (self.deleted.count or is_unknown))
+            and (accepted.changed or not (self.changed.count or is_unknown))
         )
 
     def as_document(self) -> dict[str, Any]:
-        kinds = ("missing", "gone", "refused", "fewer_rows", "overwritten", "other_rows", "deleted")
+        kinds = ("missing", "gone", "refused", "fewer_rows", "overwritten", "other_rows", "deleted", "changed")
         return {
             "source": self.source,
             "files": self.files,
@@ -123,6 +134,8 @@ class Comparison:
             "new_rows": self.new_rows,
             **{kind: getattr(self, kind).count for kind in kinds},
             "deleted_rows": self.deleted_rows,
+            "changed_rows": self.changed_rows,
+            "not_compared": [*self.not_compared],
             "lost_data_files": len(self.lost_data_files),
             "problem": self.problem,
             "names": {kind: getattr(self, kind).names for kind in kinds if getattr(self, kind).count},
@@ -145,11 +158,22 @@ def compared_tables(old: Parts, new: Parts, count_old: RowCounter, count_new: Ro
     after, held_after = _entries(new, count_new, is_old=False)
     problem = held_before.problem or held_after.problem
     held = None if problem is not None else (held_before.files(), held_after.files())
-    found = compared(old.source_id, before, after, existing, held, may_be_lost=bool(held_before.lost))
+    is_lost, check = bool(held_before.lost), count_old.check
+    found = compared(old.source_id, before, after, existing, held, may_be_lost=is_lost, check=check)
     found.problem, found.lost_data_files = problem, held_before.lost
     if count_old.known is not None:
         found.others = _others(held_before, held_after, count_old.known)
+    _compare_values(found, held_before, held_after)
     return found
+
+
+def _compare_values(found: Comparison, old: HeldRows, new: HeldRows) -> None:
+    if old.values is None or new.values is None:
+        return
+    changed, found.not_compared = changed_values(old.values, new.values, old.folder / "values")
+    found.changed_rows = sum(changed.values())
+    for path in sorted(changed):
+        found.changed.add(path)
 
 
 def _others(old: HeldRows, new: HeldRows, known: Collection[str]) -> dict[str | None, tuple[int, int]]:
@@ -191,9 +215,10 @@ def compared(
     held: tuple[Iterable[tuple[str, Contents]], Iterable[tuple[str, Contents]]] | None = None,
     *,
     may_be_lost: bool = False,
+    check: Check = never,
 ) -> Comparison:
     """The ledgers of both tables, and the rows that these hold, in the order of a listing; None: only the ledgers are
-    compared. `may_be_lost`: whether data files of the old table cannot be read."""
+    compared. `may_be_lost`: whether data files of the old table cannot be read. `check`: ends it between files."""
     found, absent = Comparison(source), list[Side]()
     old_rows, new_rows = held or ((), ())
     marked = merge(
@@ -204,6 +229,7 @@ def compared(
         key=itemgetter(0),
     )
     for path, group in groupby(marked, key=itemgetter(0)):
+        check()
         sides: dict[int, Any] = {side: value for _, side, value in group}
         nothing: Contents | None = None if held is None else {}
         before, after = (Side(sides.get(n), sides.get(2 + n, nothing)) for n in (0, 1))

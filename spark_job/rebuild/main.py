@@ -26,7 +26,7 @@ _NEVER_QUIET = {"quiet_secs": 0}
 
 def main(request: str) -> int:
     """`request`: JSON with `config`, a path; `sources`, their ids; `yes`; `jars`; and, for another table, `to`, `swap`,
-    `without_gone`, `without_others` and `with_deleted`. Returns the exit code."""
+    `without_gone`, `without_others`, `with_deleted` and `with_changed`. Returns the exit code."""
     wanted: Mapping[str, Any] = json.loads(request)
     collect_garbage_rarely()
     stop = threading.Event()
@@ -64,7 +64,8 @@ def _rebuild(wanted: Mapping[str, Any], stop: threading.Event) -> int:
         if moved is None:
             return process.rebuild_states(chosen)
         old = chosen[0][0]
-        accepted = Accepted(wanted["without_gone"], wanted["without_others"], wanted["with_deleted"])
+        options = ("without_gone", "without_others", "with_deleted", "with_changed")
+        accepted = Accepted(*(wanted[name] for name in options))
         return process.rebuild_table(old, moved, swap=wanted["swap"], accepted=accepted)
     finally:
         engines.close()

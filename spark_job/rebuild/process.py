@@ -27,6 +27,7 @@ from spark_job.rebuild.move import move
 from spark_job.rebuild.parts import Parts
 from spark_job.rebuild.staged_store import StagedStore
 from spark_job.rebuild.state import StateRebuild
+from spark_job.rebuild.stopped import Stopped, stopped_by
 from spark_job.rebuild.topic_parts import rebuilt_topics
 from spark_job.rebuild.topic_state import TopicStateRebuild
 from spark_job.start import EXIT_CONFIG, EXIT_FAILED, EXIT_OK, EXIT_STOPPED
@@ -211,8 +212,12 @@ class RebuildProcess:
             parts = self.parts(old, old.sources[name]), self.parts(new, new.sources[name])
             audited = audited_source(old, old.sources[name], self.s3), audited_source(new, new.sources[name], self.s3)
             folders, of_others = (folder / f"{number}-old", folder / f"{number}-new"), None if number else known
-            count_old, count_new = (RowCounter(*each, of_others) for each in zip(audited, folders, strict=True))
-            found[name] = compared_tables(*parts, count_old, count_new)
+            check = stopped_by(self.stop)
+            count_old, count_new = (RowCounter(*each, of_others, check) for each in zip(audited, folders, strict=True))
+            try:
+                found[name] = compared_tables(*parts, count_old, count_new)
+            except Stopped:
+                return None
         return found
 
     def _announced(self, new: Pipeline, source: Source, lacking: Sequence[str]) -> bool:

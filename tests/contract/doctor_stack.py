@@ -66,8 +66,11 @@ class DoctorStack:
         self.aws.client("s3").put_object(Bucket=self.artifacts, Key=key, Body=body)
         return key
 
-    def _publish(self) -> Release:
+    def publish_configuration(self) -> str:
         config = parse_config(self.file.read_text(), {})
+        return self.put("config-0.json", to_published(config).encode())
+
+    def _publish(self) -> Release:
         code = {name: _bundle(f"{self.name} {name}") for name in FUNCTIONS}
         for name, body in code.items():
             self.put(f"functions/{name}.zip", body)
@@ -81,7 +84,7 @@ class DoctorStack:
             "LakeBucketName": self.lake,
             "LakePrefix": "tables/",
             "ArtifactsBucketName": self.artifacts,
-            "ConfigKey": self.put("config-0.json", to_published(config).encode()),
+            "ConfigKey": self.publish_configuration(),
             "JobEntryKey": self.put("entry-0.py", b""),
             "JobArchiveKey": self.put("job-0.tar.gz", b""),
             "LogStoreJarKey": self.put("logstore-0.jar", b""),

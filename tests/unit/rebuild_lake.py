@@ -85,10 +85,16 @@ class RebuildLake:
             rows = rows.filter(kept)
         become_table_of(path, rows)
 
-    def process(self, *, log: Log = silent, agreed: Callable[[], bool] = lambda: True) -> RebuildProcess:
+    def process(
+        self,
+        *,
+        log: Log = silent,
+        agreed: Callable[[], bool] = lambda: True,
+        stop: threading.Event | None = None,
+    ) -> RebuildProcess:
         """What `blizzard rebuild` runs, in this process."""
         engine = local_engine()
-        return RebuildProcess(self.config(), lambda _: engine, S3Settings(), agreed, threading.Event(), log)
+        return RebuildProcess(self.config(), lambda _: engine, S3Settings(), agreed, stop or threading.Event(), log)
 
     def rebuild_table(self, to: str = "new", *, swap: bool = True, accepted: Accepted = NOTHING, **more: Any) -> int:
         """`--to`, without the change of the configuration."""

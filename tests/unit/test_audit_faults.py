@@ -1,8 +1,6 @@
 """Worlds with a planted fault, which the audit finds under its right name. Each is healthy without it."""
 
-import json
 import shutil
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from deltalake import write_deltalake
 from blizzard.audit.repair import announce
 from blizzard.audit.report import AuditReport, Verdict
 from blizzard.manifest.segments import Entry, Sweep
+from tests.unit.deletion_vectors import delete_by_vector
 from tests.unit.operator_world import HOUR_SECS, OperatorWorld, kinds, paths
 
 FIRST, SECOND = "a/1.ndjson.gz", "b/2.ndjson.gz"
@@ -256,33 +255,9 @@ def test_a_file_in_a_closed_folder_whose_event_was_lost_is_missing_until_it_is_r
 
 
 def test_rows_deleted_by_a_deletion_vector(world: OperatorWorld) -> None:
-    """As Spark deletes rows from tables with this feature: the data file stays as it is."""
-    log = world.folder / "lake" / "_delta_log"
-    adds = [json.loads(line)["add"] for line in (log / f"{0:020d}.json").read_text().splitlines() if '"add"' in line]
-    (add,) = adds
-    roaring = struct.pack("<iihhih", 12346, 1, 0, 0, 16, 1)  # one container, with row 1 alone
-    vector = struct.pack("<iqi", 1681511377, 1, 0) + roaring
-    described = {
-        "storageType": "i",
-        "pathOrInlineDv": z85(vector + bytes(-len(vector) % 4)),
-        "sizeInBytes": len(vector),
-        "cardinality": 1,
-    }
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
-    actions = [
-        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
-        {"remove": {"path": add["path"], "dataChange": True, "deletionTimestamp": 1}},
-        {"add": {**add, "deletionVector": described}},
-    ]
-    (log / f"{2:020d}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+    delete_by_vector(world, row=1)
     report = world.audit()
     assert report.rows.problem is None
     (deleted,) = report.names["rows_deleted"]
     assert (deleted["path"], deleted["rows_expected"], deleted["rows_found"]) == (FIRST, 3, 2)
     assert (report.rows.expected, report.rows.found) == (5, 4)
-
-
-def z85(data: bytes) -> str:
-    digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-    words = (int.from_bytes(data[at : at + 4]) for at in range(0, len(data), 4))
-    return "".join(digits[word // 85**place % 85] for word in words for place in (4, 3, 2, 1, 0))

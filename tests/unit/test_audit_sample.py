@@ -10,14 +10,16 @@ import pytest
 from deltalake import write_deltalake
 
 from blizzard.audit.report import SampleAudit
-from blizzard.audit.sample import Sample, StoredRow, different, is_bad, read_again
+from blizzard.audit.sample import Sample, different, is_bad, read_again
 from blizzard.audit.sample_table import Columns, columns_of, configuration, make_table
+from blizzard.audit.stored_rows import StoredRow
 from blizzard.cli import main
 from blizzard.config.load import parse_config
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.table.columns import SOURCE_COLUMN
+from tests.unit.deletion_vectors import FEATURES, delete_by_vector
 from tests.unit.operator_world import IDENTITY, OperatorWorld
 
 ADDRESS = "id STRING NOT NULL, address STRUCT<city: STRING>"
@@ -120,6 +122,15 @@ def test_a_table_with_partitions_constraints_and_columns_of_many_types(tmp_path:
     assert_same(again(world, "date=2026-01-02/1.ndjson"), 2)
 
 
+def test_a_table_with_a_deletion_vector(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": "id STRING"})
+    world.land_bytes("1.ndjson", b'{"id": "1"}\n{"id": "2"}\n')
+    world.run()
+    delete_by_vector(world, row=1)
+    (found,) = again(world, "1.ndjson").differ
+    assert (found["rows_missing"], found["rows_added"], found["values"]) == (1, 0, [])
+
+
 # -- values that the file does not have
 
 
@@ -131,6 +142,15 @@ def test_a_value_in_a_column_that_the_file_lacks(tmp_path: Path) -> None:
     sample = again(world, "1.ndjson", "2.ndjson")
     assert values(sample) == [("coupon", None, "FORGED")]
     assert is_bad(sample, {})
+
+
+def test_a_value_of_a_table_with_deletion_vectors(tmp_path: Path) -> None:
+    world = world_of(tmp_path, {"schema": "id STRING"})
+    land(world, "1.ndjson", {"id": "1"})
+    world.table().update(updates={"id": "'FORGED'"})
+    protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **FEATURES}}
+    (world.lake / commit_key(world.table().version() + 1)).write_text(json.dumps(protocol))
+    assert values(again(world, "1.ndjson")) == [("id", "1", "FORGED")]
 
 
 def test_a_value_in_a_field_that_the_file_lacks(tmp_path: Path) -> None:
@@ -254,14 +274,14 @@ def test_a_table_whose_rows_arrow_cannot_read(tmp_path: Path, capsys: pytest.Cap
     """All but the sample is answered."""
     world = world_of(tmp_path, {"schema": "id STRING"})
     land(world, "1.ndjson", {"id": "1"})
-    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    features = {"readerFeatures": ["columnMapping"], "writerFeatures": ["columnMapping"]}
     protocol = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}}
     (world.lake / commit_key(1)).write_text(json.dumps({"commitInfo": {"timestamp": 1}}) + "\n" + json.dumps(protocol))
     assert main(["audit", "--json", "--sample", "5", str(world.config_file)]) == 1
     (report,) = json.loads(capsys.readouterr().out)
     assert (report["committed"], report["rows"]["found"], report["verdict"]) == (1, 1, "notes")
     assert report["sample"]["problem"].startswith("the table cannot be read: ")
-    assert "deletionVectors" in report["sample"]["problem"]
+    assert "columnMapping" in report["sample"]["problem"]
 
 
 def test_a_sample_that_cannot_be_made_is_a_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

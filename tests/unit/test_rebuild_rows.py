@@ -142,10 +142,11 @@ def test_a_table_whose_rows_cannot_be_counted_is_swapped_only_if_the_operator_ac
         return held_rows.ActiveFiles(problem="the table maps its columns to other names")
 
     monkeypatch.setattr(held_rows, "active_files", unreadable)
-    for accepted in (Accepted(), Accepted(others=True), Accepted(deleted=True)):
+    accepts = (Accepted(), Accepted(others=True), Accepted(deleted=True), Accepted(others=True, deleted=True))
+    for accepted in accepts:
         assert lake.rebuild_table(accepted=accepted) == 1
         assert "maps its columns" in told[-1]["compared"]["problem"]
-    assert lake.rebuild_table(accepted=Accepted(others=True, deleted=True)) == 0
+    assert lake.rebuild_table(accepted=Accepted(others=True, deleted=True, changed=True)) == 0
     lake.check("new")
 
 
