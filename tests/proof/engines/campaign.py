@@ -303,8 +303,8 @@ def _leave_a_file_out() -> Any:
 
 
 def _commit_no_statistics() -> Any:
-    whole = transaction._add_action
-    return patch.object(transaction, "_add_action", lambda file: whole(replace(file, stats="")))
+    whole = transaction.add_actions
+    return patch.object(transaction, "add_actions", lambda files: whole(replace(file, stats="") for file in files))
 
 
 BREAKS: Mapping[str, Callable[[], Any]] = {

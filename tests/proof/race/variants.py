@@ -8,7 +8,7 @@ from typing import Any
 from blizzard.errors import LostRace
 from blizzard.state.delta_log import commit_key
 from blizzard.state.receipts import Receipts
-from spark_job.engines.local.schema_commit import encoded
+from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.transaction import AppendTransaction
 from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.add_action import add_fields
