@@ -207,7 +207,7 @@ class Audit:
                 _portable(self.snapshot.checkpoint),
                 announced.sweeps,
                 self._listed_ts,
-                first_swept_ts(self.source, reports),
+                first_swept_ts(self.source, reports, announced.sweeps),
                 late is not None and late.partitions > MANY_FOLDERS,
                 self._announced_by_range(announced),
                 listed,

@@ -292,7 +292,7 @@ class Lives:
             progress,
             rules,
             listed_ts=self.now_ts,
-            first_swept_ts=first_swept_ts(self.source, reports),
+            first_swept_ts=first_swept_ts(self.source, reports, self._announced.sweeps),
             many_folders=late is not None and late.partitions > MANY_FOLDERS,
         )
 

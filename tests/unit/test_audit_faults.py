@@ -1,6 +1,7 @@
 """Worlds with a planted fault, which the audit finds under its right name. Each is healthy without it."""
 
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from deltalake import write_deltalake
 
 from blizzard.audit.repair import announce
 from blizzard.audit.report import AuditReport, Verdict
+from blizzard.errors import PermanentError
+from blizzard.log import silent
 from blizzard.manifest.segments import Entry, Sweep
+from blizzard.sweep.source_sweep import SourceSweep
+from spark_job.start import EXIT_FAILED
 from tests.unit.deletion_vectors import delete_by_vector
 from tests.unit.operator_world import HOUR_SECS, OperatorWorld, kinds, paths
 
@@ -252,6 +257,25 @@ def test_a_file_in_a_closed_folder_whose_event_was_lost_is_missing_until_it_is_r
     world.run(sweep=False)
     report = world.audit(later_secs=HOUR_SECS)
     assert (report.verdict, sums(report)) == (Verdict.GOOD, (2, 0, 0, 0, 0))
+
+
+def test_a_first_sweep_that_ended_before_its_report_says_what_it_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = OperatorWorld(tmp_path, {"partition_filter": {"prefix_template": "date=%Y-%m-%d", "lookback": 1}})
+    world.land("date=2020-01-01/a.ndjson.gz", "before the first sweep")
+
+    def fails(*_: object) -> None:
+        raise PermanentError("no report can be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SourceSweep, "write", fails)
+        assert world.run_until(threading.Event(), silent) == EXIT_FAILED
+    assert (world.state / "pending").is_dir()
+    report = world.audit(later_secs=HOUR_SECS)
+    assert (report.verdict, report.skipped_by, report.sequence) == (Verdict.GOOD, {"partition_filter": 1}, None)
+    world.land("date=2020-01-01/b.ndjson.gz", "after the first sweep")
+    assert paths(world.audit(later_secs=HOUR_SECS), "missing") == ["date=2020-01-01/b.ndjson.gz"]
 
 
 def test_rows_deleted_by_a_deletion_vector(world: OperatorWorld) -> None:
