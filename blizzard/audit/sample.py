@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from blizzard.audit.given_rows import given_rows
+from blizzard.audit.later_fields import as_written
 from blizzard.audit.report import SampleAudit
 from blizzard.audit.sample_table import TABLE, Columns, columns_of, configuration, make_table, reading
 from blizzard.audit.source import AuditedSource
@@ -25,6 +26,7 @@ from blizzard.errors import BlizzardError, PermanentError
 from blizzard.log import first_line
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
+from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
 from blizzard.table.active_files import opened
 from blizzard.table.own_process import in_own_process
@@ -56,7 +58,12 @@ def read_again(sample: Sample, config: Config, folder: Path) -> SampleAudit:
     try:
         columns = in_own_process(columns_of, source.table_uri, sample.version, source.s3)
         _ingest(sample, columns, config, folder)
-        rows, given, differ = in_own_process(_compare, sample, columns.filled, str(folder / TABLE))
+        sources = [
+            SourceIdentity(pipeline.name, one.name, one.state_prefix)
+            for pipeline, one in config.sources()
+            if pipeline.table_uri == source.table_uri
+        ]
+        rows, given, differ = in_own_process(_compare, sample, columns.filled, str(folder / TABLE), sources)
     except BlizzardError as error:
         return SampleAudit(sample.seed, problem=str(error))
     return SampleAudit(sample.seed, len(sample.files), rows, given, differ)
@@ -105,15 +112,22 @@ def _event(line: str) -> Mapping[str, Any]:
     return event if isinstance(event, dict) else {}
 
 
-def _compare(sample: Sample, filled: frozenset[str], read: str) -> tuple[int, int, list[dict[str, Any]]]:
+def _compare(
+    sample: Sample, filled: frozenset[str], read: str, sources: Sequence[SourceIdentity]
+) -> tuple[int, int, list[dict[str, Any]]]:
     """How many rows were read again, how many an operator has given, and what is different. Called in a process of its
-    own. `filled`: as in Columns."""
+    own. `filled`: as in Columns. `sources`: of the table."""
     source, wanted = sample.source, [path for path, *_ in sample.files]
     with reading("what was read again"):
         again = rows_of_files(LocalStore(Path(read)), opened(read, None, source.s3), source.identity.source_id, wanted)
     with reading("the table"):
         table = opened(source.table_uri, sample.version, source.s3)
         stored = rows_of_files(source.state, table, source.identity.source_id, wanted)
+    odd_pairs = {
+        key: (again[key], row) for key, row in stored.items() if key in again and different(again[key], row, filled)
+    }
+    for key, pair in as_written(source, sources, odd_pairs).items():
+        again[key], stored[key] = pair
     odd = [row.of_commit(key) for key, row in stored.items() if key not in again or different(again[key], row, filled)]
     given = {each[:3] for each in given_rows(sample.source, odd)}
     mine, theirs = ({key: row for key, row in rows.items() if key not in given} for rows in (again, stored))

@@ -174,11 +174,19 @@ def test_a_table_without_its_txn_is_rebuilt_and_another_takes_its_place(
     world.run()
     found = rows_of(table, options)
     assert [row["id"] for row in found] == ["a", "b", "late"]
-    document = answer(capsys, 0, "rebuild", config, "--to", f"{table}-2", "--swap", "--yes")
+    for at, code in ((table, 1), (f"{table}-2", 0)):
+        in_own_process(_forge, at, dict(options))
+        document = answer(capsys, code, "rebuild", config, "--to", f"{table}-2", "--swap", "--yes")
+        (found,) = document["sources"]
+        assert (found["changed"], found["changed_rows"]) == (code, code)
     assert (document["swapped"], document["sources"][0]["rows"], document["sources"][0]["new_rows"]) == (True, 3, 3)
-    assert [row["id"] for row in rows_of(f"{table}-2", options)] == ["a", "b", "late"]
+    assert [row["id"] for row in rows_of(f"{table}-2", options)] == ["FORGED", "b", "late"]
     assert json.loads(world.config.read_text())["pipelines"]["orders"]["table_uri"] == f"{table}-2"
     world.run()
+
+
+def _forge(table: str, options: dict[str, str]) -> None:
+    DeltaTable(table, storage_options=options).update(predicate="id = 'a'", updates={"id": "'FORGED'"})
 
 
 def rows_of(table: str, options: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -102,6 +102,54 @@ def test_a_field_that_another_source_has_added(tmp_path: Path) -> None:
     assert_same(again(world, "2.ndjson"), 1)
 
 
+ZIP = {"city": "Bern", "zip": "3000"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "record", "web"),
+    [
+        (ADDRESS, {"address": ZIP}, {"address": ZIP}),
+        (ADDRESS, {"address": ZIP, "coupon": 5}, {"address": ZIP, "coupon": 7}),
+        ("id STRING NOT NULL, items ARRAY<STRUCT<n: INT>>", {"items": [{"n": 1, "m": 2}]}, {"items": [{"m": 3}]}),
+        (
+            "id STRING NOT NULL, tags MAP<STRING, STRUCT<n: INT>>",
+            {"tags": {"k": {"n": 1, "m": 2}}},
+            {"tags": {"k": {"m": 3}}},
+        ),
+    ],
+)
+@pytest.mark.parametrize("new_fields", ["count", "rescue"])
+def test_a_field_that_another_source_has_added_since(
+    schema: str, record: dict[str, Any], web: dict[str, Any], new_fields: str, tmp_path: Path
+) -> None:
+    """When the file was read, the table had no place for it."""
+    beside = {"uri": "web", "schema": schema, "settle_delay_secs": 0, "new_fields": "add"}
+    world = world_of(tmp_path, {"schema": schema, "new_fields": new_fields}, web=beside)
+    land(world, "1.ndjson", {"id": "1", **record})
+    (tmp_path / "web" / "1.ndjson").write_text(json.dumps({"id": "1", **web}) + "\n")
+    world.run()
+    land(world, "2.ndjson", {"id": "2", **record})
+    assert_same(again(world, "1.ndjson", "2.ndjson"), 2)
+
+
+@pytest.mark.parametrize(
+    ("path", "forged", "found"),
+    [("1.ndjson", "'FORGED'", "'FORGED'"), ("2.ndjson", "NULL", "None"), ("2.ndjson", "'FORGED'", "'FORGED'")],
+)
+def test_a_value_in_a_field_that_another_source_has_added(path: str, forged: str, found: str, tmp_path: Path) -> None:
+    """In a row from before it, and in one from after."""
+    web = {"uri": "web", "schema": ADDRESS, "settle_delay_secs": 0, "new_fields": "add"}
+    world = world_of(tmp_path, {"schema": ADDRESS}, web=web)
+    land(world, "1.ndjson", {"id": "1", "address": ZIP})
+    (tmp_path / "web" / "1.ndjson").write_text('{"id":"w","address":{"zip":"1"}}\n')
+    world.run()
+    land(world, "2.ndjson", {"id": "2", "address": ZIP})
+    forged_row = f"named_struct('city', 'Bern', 'zip', CAST({forged} AS STRING))"
+    world.table().update(updates={"address": forged_row}, predicate=f"id = '{path[0]}'")
+    ((column, _, table),) = values(again(world, "1.ndjson", "2.ndjson"))
+    assert (column, table) == ("address", f"{{'city': 'Bern', 'zip': {found}}}")
+
+
 def test_a_source_whose_format_has_a_schema_of_its_own(tmp_path: Path) -> None:
     web = {"uri": "web", "schema": "value STRING", "settle_delay_secs": 0, "new_fields": "add"}
     world = world_of(tmp_path, {"schema": None, "format": "text"}, web=web)

@@ -34,7 +34,8 @@ def _alarms(stack: Stack) -> Finding:
     return problem(
         "; ".join(wrong),
         expected="every alarm of the template, with its actions",
-        advice="aws cloudwatch enable-alarm-actions --alarm-names …; deploy the stack again for one that is gone",
+        advice="aws cloudwatch enable-alarm-actions --alarm-names …; one that is gone: "
+        "docs/runbook.md#what-somebody-changed-by-hand",
     )
 
 

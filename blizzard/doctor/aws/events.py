@@ -91,7 +91,7 @@ def _rule(stack: Stack, logical_id: str, target_arn: str) -> Finding:
     return problem(
         f"the rule {name} is {state}, its targets are {', '.join(targets) or 'none'}",
         expected=f"an enabled rule with the target {target_arn}",
-        advice=f"aws events enable-rule --name {name}, or deploy the stack again",
+        advice=f"aws events enable-rule --name {name}; its target: docs/runbook.md#what-somebody-changed-by-hand",
     )
 
 
@@ -107,7 +107,7 @@ def _topic(place: LandingOfStack, found: Mapping[str, Any]) -> Finding:
     return problem(
         f"the queue does not subscribe to {topic}",
         expected="the subscription that the stack makes",
-        advice="deploy the stack again; see docs/deploy.md#a-bucket-that-another-stack-owns",
+        advice="docs/runbook.md#what-somebody-changed-by-hand; see docs/deploy.md#a-bucket-that-another-stack-owns",
     )
 
 
@@ -120,7 +120,7 @@ def _queue_policy(place: LandingOfStack) -> Finding:
     return problem(
         f"the policy of the queue does not let {sender} send for {source}",
         expected="the policy that the stack gives its queue",
-        advice="somebody changed it: deploy the stack again, with another AttachAgain if the bucket is attached",
+        advice="docs/runbook.md#what-somebody-changed-by-hand; with another AttachAgain if the bucket is attached",
     )
 
 
@@ -159,7 +159,7 @@ def _redrive(stack: Stack) -> Finding:
     return problem(
         f"its dead-letter queue is {target or 'none'}, after {receives} receives",
         expected=f"{stack.outputs['EventsDeadLetterQueueArn']}, after {MIN_RECEIVES} or more",
-        advice="somebody changed the queue: deploy the stack again",
+        advice="docs/runbook.md#what-somebody-changed-by-hand",
     )
 
 
@@ -187,7 +187,7 @@ def _event_sources(stack: Stack) -> Finding:
     return problem(
         "; ".join(wrong),
         expected="an enabled event source mapping for each queue",
-        advice="aws lambda update-event-source-mapping --uuid … --enabled, or deploy the stack again",
+        advice="aws lambda update-event-source-mapping --uuid … --enabled: docs/runbook.md#events-wait-too-long",
     )
 
 

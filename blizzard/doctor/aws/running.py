@@ -9,7 +9,7 @@ from blizzard.doctor.aws.stack import Stack, matches, statements, texts
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.configuration import unsafe_settings
 
-SCHEDULES = {"SweepScheduled": "the-sweeper-does-not-run", "DispatchScheduled": "the-dispatcher-fails"}
+SCHEDULES = {"SweepScheduled": "the-sweeper-does-not-run", "DispatchScheduled": "files-wait-too-long"}
 FUNCTIONS = ("CollectorFunctionName", "DispatcherFunctionName", "SweeperFunctionName")
 USABLE = ("CREATING", "CREATED", "STARTING", "STARTED", "STOPPING", "STOPPED")
 """States of an application that a run can start."""
@@ -35,7 +35,7 @@ def _schedules(stack: Stack) -> Finding:
     return problem(
         "; ".join(wrong.values()),
         expected="an enabled schedule of sweeper and dispatcher",
-        advice=f"enable it, or deploy the stack again: docs/runbook.md#{SCHEDULES[next(iter(wrong))]}",
+        advice=f"enable it: docs/runbook.md#{SCHEDULES[next(iter(wrong))]}",
     )
 
 
@@ -58,7 +58,7 @@ def _job_state_rule(stack: Stack) -> Finding:
     return warning(
         f"the rule {name} is {state}, so the dispatcher learns of a run's end by its schedule alone",
         expected="an enabled rule",
-        advice=f"aws events enable-rule --name {name}, or deploy the stack again",
+        advice=f"aws events enable-rule --name {name}; its target: docs/runbook.md#what-somebody-changed-by-hand",
     )
 
 
@@ -69,7 +69,7 @@ def _functions(stack: Stack) -> Finding:
     return problem(
         "; ".join(wrong),
         expected="active functions without a reserved concurrency of 0",
-        advice="aws lambda delete-function-concurrency --function-name …, or deploy the stack again",
+        advice="aws lambda delete-function-concurrency --function-name …: docs/runbook.md#functions-are-throttled",
     )
 
 
