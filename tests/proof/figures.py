@@ -24,6 +24,7 @@ from tests.proof.formats.check import REFUSED, ROWS
 from tests.proof.formats.corpus import KINDS
 from tests.proof.job_engines import BY, JOBS_OF
 from tests.proof.kafka.campaign import ENGINES as KAFKA_JOBS
+from tests.proof.kafka.campaign import RACES_OF_BOTH
 from tests.proof.kill.kill_counts import MOST_KILLS
 from tests.proof.table import DOCUMENT, KEPT, Reports, outcomes, variants, worlds_replaced
 from tests.proof.takeover.campaign import TABLES_OF
@@ -81,7 +82,7 @@ LEAST: Mapping[str, Mapping[str, int]] = {
     "bad-storage": {"seconds of outage": 120},
     "formats": {damaged_files(kind): 100_000 for kind in KINDS},
     "engines": {"files that both engines have read": 100_000},
-    "kafka": dict.fromkeys(KAFKA_JOBS.values(), 1),
+    "kafka": dict.fromkeys((*KAFKA_JOBS.values(), RACES_OF_BOTH), 1),
     "log-life": dict.fromkeys(JOBS_OF.values(), 1),
     "takeover": dict.fromkeys(TABLES_OF.values(), 1),
     "bad-input": {f"{REAL_JOB} with {engine}": 1 for engine in BY.values()},

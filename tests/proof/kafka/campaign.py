@@ -1,6 +1,6 @@
 """Campaign `kafka`: topics on three real brokers, while jobs are killed and race, brokers die and come back, partitions
 are added, retention takes messages, the schema registry does not answer, the state of a source is lost, and at last a
-log. The jobs of a round have one engine: the local one, or Spark in a share of the rounds."""
+log. The jobs have the local engine; in a share of the rounds each has one of both, and two that race have one each."""
 
 import json
 import random
@@ -36,7 +36,8 @@ GAPS, STATES, AGAIN = "messages that were gone before they were read", "lost sta
 TRUNCATED = "logs truncated"
 ENGINES = {engine: f"jobs of the engine {engine}" for engine in ("local", "spark")}
 COMPARED = "messages compared with rows and letters"
-TURNS = {"local": 12, "spark": 4}
+TURNS, TURNS_OF_BOTH = 12, 6
+RACES_OF_BOTH = "races of one engine with the other"
 START_SECS = {"local": 3.0, "spark": 25.0}
 """Within which a job that is killed at any time has begun to read."""
 LIFE_SECS = 120.0
@@ -81,16 +82,18 @@ class Round:
         # Of generators of their own: the rest of the round is the same with any share.
         self._avro_rng = random.Random(f"{run.seed}/{number}/avro")
         self._topics = Topics(cluster, f"r{number}", rng, self._avro_rng, registry, run.counts)
-        on_spark = random.Random(f"{run.seed}/{number}/engine").random() < run.spark_share
-        self._engine = "spark" if on_spark else "local"
-        self._steps = [f"seed {run.seed}, round {number}, engine {self._engine}, {self._folder}"]
+        self._engine_rng = random.Random(f"{run.seed}/{number}/engine")
+        self._has_both = self._engine_rng.random() < run.spark_share
+        self._steps = [
+            f"seed {run.seed}, round {number}, {'both engines' if self._has_both else 'local'}, {self._folder}"
+        ]
         self._down: int | None = None
         self._jobs = 0
         self._log = self._folder / "jobs.log"
 
     def go(self) -> None:
         self._begin()
-        for _ in range(1 if self._run.variant == CUT_IS_PASSED else TURNS[self._engine]):
+        for _ in range(1 if self._run.variant == CUT_IS_PASSED else (TURNS_OF_BOTH if self._has_both else TURNS)):
             self._topics.write()
             self._happens()
             self._outage()
@@ -167,28 +170,35 @@ class Round:
 
     def _life(self) -> None:
         races = self._run.variant == LOST_IS_WON or self._rng.random() < 0.3
-        jobs = [self._start() for _ in range(2 if races else 1)]
+        engines = self._engines(2 if races else 1)
+        jobs = [self._start(engine) for engine in engines]
         self._run.counts[RACES] += races
+        self._run.counts[RACES_OF_BOTH] += len({*engines}) == 2
         moments = {LATE_LETTERS: [LETTERS_WAIT], LOST_IS_WON: [""]}.get(self._run.variant, [*MOMENTS, ANY_TIME, ""])
         moment = self._rng.choice(moments)
         try:
             if moment:
-                self._kill(jobs[0], moment)
+                self._kill(jobs[0], moment, START_SECS[engines[0]])
             for job in jobs:
                 self._end(job)
         finally:
             for job in jobs:
                 job.stop()
 
-    def _start(self) -> ChildProcess:
-        words = [self._run.variant or "-", "--config", str(self._configuration()), "--once", "--engine", self._engine]
-        words += ["--jars", str(CHECKOUT / "jars")] if self._engine == "spark" else []
-        self._run.counts[ENGINES[self._engine]] += 1
+    def _engines(self, jobs: int) -> list[str]:
+        """One for each job: of two, one each if the round has both."""
+        return self._engine_rng.sample([*ENGINES], jobs) if self._has_both else ["local"] * jobs
+
+    def _start(self, engine: str = "") -> ChildProcess:
+        engine = engine or self._engines(1)[0]
+        words = [self._run.variant or "-", "--config", str(self._configuration()), "--once", "--engine", engine]
+        words += ["--jars", str(CHECKOUT / "jars")] if engine == "spark" else []
+        self._run.counts[ENGINES[engine]] += 1
         return ChildProcess(["tests.proof.kafka.job", *words], {}, self._log)
 
-    def _kill(self, job: ChildProcess, moment: str) -> None:
+    def _kill(self, job: ChildProcess, moment: str, start_secs: float) -> None:
         if moment == ANY_TIME:
-            self._wait(job, None, self._rng.uniform(0.3, START_SECS[self._engine]))
+            self._wait(job, None, self._rng.uniform(0.3, start_secs))
         elif not self._wait(job, moment, LIFE_SECS, self._avro_rng.choice(SOURCES)):
             return
         if moment == "ranges_planned" and self._down is None and self._rng.random() < 0.5:
