@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +152,16 @@ def test_a_file_that_is_named_is_looked_for_in_one_block_of_each_run(many: Lives
     index_bytes = sum(ref.size - ref.index_at for ref in refs)
     block_bytes = max(ref.filter_at for ref in refs) / 3
     assert 0 < counted.read_bytes - before - index_bytes < len(refs) * 1.5 * block_bytes
+
+
+def test_an_expression_that_is_too_long_leaves_nothing_out(many: LivesWorld) -> None:
+    question = Question(states=frozenset({"pending"}), expression="(?:a{1000}){1000}")
+    assert [life.path for life in many.lives().wanted(question) if life.state == "pending"] == ["f02000", "new"]
+
+
+def test_progress_is_told_even_if_there_is_no_answer(many: LivesWorld) -> None:
+    told: list[int] = []
+    asked = replace(many.lives(), progress=told.append)
+    assert [*asked.wanted(Question(since_ts=BEGIN_TS + 1e9))] == []
+    assert told == sorted(told)
+    assert (len(told) > 3, told[-1] >= 5_001) == (True, True)
