@@ -13,6 +13,7 @@ from blizzard.errors import DataFileDamaged, NotFound
 from blizzard.storage.local import LocalStore
 from blizzard.table.added_files import MAX_TIME, AddedFile
 from blizzard.table.data_rows import DataRows
+from blizzard.table.source_column import BATCH_ROWS
 
 UNKNOWN = None, None
 SCHEMA = pa.schema({"n": pa.int64(), "_source": pa.struct({"file": pa.string()}), "day": pa.date32()})
@@ -43,6 +44,14 @@ def folder(tmp_path: Path) -> Path:
 def test_deleted_rows_are_left_out_wherever_they_are(folder: Path) -> None:
     kept = [row["n"] for row in rows_of(data_rows(folder, deleted=[0, 3, 8]))]
     assert kept == [1, 2, 4, 5, 6, 7]
+
+
+def test_deleted_rows_are_left_out_of_each_batch_of_a_row_group(tmp_path: Path) -> None:
+    count = 2 * BATCH_ROWS + 3
+    pq.write_table(pa.table({"n": pa.array(range(count), pa.int64())}), tmp_path / "f", row_group_size=count)
+    deleted = [0, BATCH_ROWS, count - 1]
+    kept = [row["n"] for row in rows_of(data_rows(tmp_path, deleted=deleted))]
+    assert kept == [number for number in range(count) if number not in deleted]
 
 
 def test_row_groups_that_have_no_wanted_file_are_not_read(folder: Path) -> None:
