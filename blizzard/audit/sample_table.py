@@ -12,7 +12,7 @@ from blizzard.audit.stored_rows import refuse_unreadable
 from blizzard.config.formats import FORMATS
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.publish import document_of, text_of
-from blizzard.errors import PermanentError
+from blizzard.errors import DataFileDamaged, NotFound, PermanentError
 from blizzard.log import first_line
 from blizzard.state.delta_log import commit_key
 from blizzard.state.identity import SourceIdentity
@@ -48,13 +48,14 @@ class Columns:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Errors of deltalake and Arrow cannot be passed to another process. Raises PermanentError instead of them."""
+    """Errors of deltalake and Arrow cannot be passed to another process. Raises PermanentError instead of them, and of
+    those of a data file that is lost."""
     from deltalake.exceptions import DeltaError
     from pyarrow import ArrowException
 
     try:
         yield
-    except (DeltaError, ArrowException, OSError, ValueError) as error:
+    except (DeltaError, ArrowException, OSError, ValueError, NotFound, DataFileDamaged) as error:
         raise PermanentError(f"{what} cannot be read: {first_line(str(error)):.300}") from error
 
 

@@ -108,9 +108,9 @@ def _deleted(found: dict[str, Any]) -> Iterator[str]:
 
 def _changed(found: dict[str, Any]) -> Iterator[str]:
     yield (
-        f"  {found['changed_rows']:,} rows of {found['changed']:,} files have other values in the new table, since "
-        "somebody has changed them in one of the two: change them in the new one, too, and start the command again, or "
-        f"say --with-changed: {_names(found, 'changed')}"
+        f"  {found['changed_rows']:,} rows of {found['changed']:,} files have other values in the new table: "
+        "somebody has changed them in one of the two, or their files were read otherwise then. Change them in the new "
+        f"one, too, and start the command again, or say --with-changed: {_names(found, 'changed')}"
     )
 
 

@@ -270,7 +270,7 @@ def test_the_command_says_whose_values_are_lost_and_what_to_do(
     swap = ["rebuild", "pipelines.yaml", "--to", "new", "--swap", "--yes"]
     assert main(swap) == 1
     shown = capsys.readouterr().out
-    assert "1 rows of 1 files have other values in the new table, since somebody has changed them in one of" in shown
+    assert "1 rows of 1 files have other values in the new table: somebody has changed them in one of the two" in shown
     assert "or say --with-changed: a.ndjson\n" in shown
     assert main([*swap, "--with-changed", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
