@@ -26,12 +26,13 @@ def files_of_others(store: ObjectStore, version: int, active: Collection[str]) -
     """Those of the `active` data files of this version, by path below the table, whose rows may have values that were
     changed; all that are in no commit of Blizzard's, if the log does not go back to the first commit. Raises
     UnreadableState."""
-    commits = [commit for commit in DeltaLogTail(store).commits(WHOLE_LOG) if commit.version <= version]
-    others = [commit for commit in commits if not _is_ours(commit)]
-    is_whole = bool(commits) and commits[-1].version == 0
+    commits = DeltaLogTail(store).commits(WHOLE_LOG)
+    is_ours = {commit.version: _is_ours(commit) for commit in commits if commit.version <= version}
+    others = [version for version, ours in is_ours.items() if not ours]
+    is_whole = 0 in is_ours
     if is_whole and not any(_each(store, others, _changes_data, if_gone=True)):
         return frozenset()
-    ours = [commit for commit in commits if _is_ours(commit)]
+    ours = [version for version in is_ours if is_ours[version]]
     nothing = frozenset[str]()
     written = _each(store, ours, partial(_written, frozenset(active)), if_gone=nothing)
     return frozenset(active).difference(*written)
@@ -42,7 +43,7 @@ def _is_ours(commit: Commit) -> bool:
 
 
 def _each(
-    store: ObjectStore, commits: Collection[Commit], look: Callable[[bytes], Found], *, if_gone: Found
+    store: ObjectStore, versions: Collection[int], look: Callable[[bytes], Found], *, if_gone: Found
 ) -> Collection[Found]:
     """What is found in each commit; `if_gone`: in one that was cleaned up meanwhile."""
     found: dict[int, Found] = {}
@@ -59,8 +60,8 @@ def _each(
             ) from error
 
     with ParallelCalls(PARALLEL_READS, name="log") as calls:
-        for commit in commits:
-            calls.submit(partial(read, commit.version))
+        for version in versions:
+            calls.submit(partial(read, version))
     return found.values()
 
 
