@@ -116,6 +116,28 @@ def test_commands_that_only_read_write_nothing(read_only: World, capsys: pytest.
     assert read_only.objects() == before
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status",),
+        ("doctor",),
+        ("schema-history",),
+        ("validate", "--against-table"),
+        ("rebuild", "--yes"),
+        ("replay", "--dry-run"),
+        ("replace", "--path", "date=2200/*", "--dry-run", "--engine", "auto"),
+    ],
+    ids=" ".join,
+)
+def test_what_other_commands_look_at_stays_as_it_is(world: World, words: tuple[str, ...]) -> None:
+    """Some work in processes of their own. Nothing is lost, so there is nothing to rebuild."""
+    before = world.objects()
+    command, *options = words
+    is_worth_a_look = command == "doctor"  # a dead letter
+    assert main([command, str(world.config), *options]) == int(is_worth_a_look)
+    assert world.objects() == before
+
+
 def test_an_audit_with_several_processes_a_sample_and_a_repair(
     world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
