@@ -17,7 +17,7 @@ from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from benchmarks.audit_world import AuditWorld, make_world
+from benchmarks.audit_world import PER_COMMIT, AuditWorld, Shape, make_world
 from benchmarks.s3_stand_in import stand_in
 from blizzard.environment import variables
 from blizzard.prices.price_list import PriceList, read_prices
@@ -31,11 +31,13 @@ ROOT = Path(__file__).parents[1]
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
     parser.add_argument("files", nargs="*", type=int, default=SIZES, metavar="FILES")
+    parser.add_argument("--per-commit", type=int, default=PER_COMMIT, help="files of a commit, which has one data file")
+    parser.add_argument("--letters-every", type=int, default=0, help="of so many files one has a refused record")
     parser.add_argument("--latency-ms", type=float, default=LATENCY_SECS * 1000)
     options = parser.parse_args()
     for files in options.files:
         with tempfile.TemporaryDirectory() as folder:
-            world = make_world(Path(folder), files)
+            world = make_world(Path(folder), files, Shape(options.per_commit, options.letters_every))
             print(json.dumps(measure(world, Path(folder), options.latency_ms / 1000)), flush=True)
 
 
@@ -55,7 +57,7 @@ def measure(world: AuditWorld, folder: Path, latency_secs: float) -> dict[str, A
         secs = time.monotonic() - began
         (report,) = json.loads((folder / "report.json").read_text())
         assert (report["verdict"], report["committed"]) == ("good", world.files), report["notices"]
-        assert report["rows"]["found"] == 10 * world.files
+        assert report["rows"]["found"] == world.rows
         return {
             "files": world.files,
             "rows": report["rows"]["found"],

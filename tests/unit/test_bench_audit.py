@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.audit import dollars, measure
-from benchmarks.audit_world import make_world
+from benchmarks.audit_world import Shape, make_world
 from benchmarks.stats import Spread
 from benchmarks.suite.audit import measured
 from blizzard.prices.price_list import PriceList
@@ -27,3 +27,8 @@ def test_a_small_audit_finds_every_object_and_row_well(tmp_path: Path) -> None:
     found = measure(make_world(tmp_path, 60), tmp_path, latency_secs=0.0)
     assert (found["files"], found["rows"], found["data_files"]) == (60, 600, 1)
     assert found["requests"]["LIST"] > 0
+
+
+def test_small_data_files_and_refused_records_are_no_fault(tmp_path: Path) -> None:
+    found = measure(make_world(tmp_path, 60, Shape(per_commit=10, letters_every=20)), tmp_path, latency_secs=0.0)
+    assert (found["files"], found["rows"], found["data_files"]) == (60, 597, 6)
