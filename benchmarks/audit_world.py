@@ -48,6 +48,9 @@ class Shape:
         return int(self.letters_every > 0 and number % self.letters_every == 0)
 
 
+USUAL = Shape()
+
+
 @dataclass(frozen=True, slots=True)
 class AuditWorld:
     """`landing`, `lake`: folders that the stand-in serves as buckets. `data_bytes`: of the data files."""
@@ -60,7 +63,7 @@ class AuditWorld:
     data_bytes: int
 
 
-def make_world(folder: Path, files: int, shape: Shape = Shape()) -> AuditWorld:
+def make_world(folder: Path, files: int, shape: Shape = USUAL) -> AuditWorld:
     """Each commit has one data file, as one partition or none leaves them."""
     landing, lake = folder / "landing", folder / "lake"
     paths = random_names.paths(files, "audit")

@@ -19,9 +19,9 @@ HARD, HARD_PER_COMMIT, HARD_LETTERS_EVERY = 100_000, 10, 100
 """A table that nobody compacts: data files of a hundred rows, and a dead letter in each hundredth object."""
 MIB = (1 << 20) / 1e6
 NOTE = (
-    "A data file has ten thousand rows, those of a thousand objects, and nothing was refused; in the last row it has those "
-    "of ten objects, and of a hundred objects one has a refused record. The ledger has all of them. The S3 is the "
-    "stand-in, on the same cores. Memory is the sum of all processes of the audit; pages that they share count for "
+    "A data file has ten thousand rows, those of a thousand objects, and nothing was refused; in the last row it has "
+    "those of ten objects, and of a hundred objects one has a refused record. The ledger has all of them. The S3 is "
+    "the stand-in, on the same cores. Memory is the sum of all processes of the audit; pages that they share count for "
     "each of them."
 )
 PRICED = (
