@@ -67,7 +67,7 @@ def command(
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
-    since_ts = point_in_time(since, "--since", now_ts) if since else None
+    since_ts = None if since is None else point_in_time(since, "--since", now_ts)
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
     with steps(visible=not as_json) as show:
         found, quiet = _all_found(chosen, asked, S3Settings.from_environment(environ), now_ts, show)

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from blizzard.cli.letter_groups import LetterGroup, LetterGroups
 from blizzard.cli.options import AsJson, File, Paths, Pipelines, Reason, Since, Sources, Stages, Until
-from blizzard.cli.selection import given_paths, is_file_of, selected
+from blizzard.cli.selection import given_paths, is_file_of, refuse_empty, selected
 from blizzard.cli.steps import Steps, steps
 from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
@@ -83,8 +83,9 @@ def command(
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
-    since_ts = point_in_time(since, "--since", now_ts) if since else 0.0
-    until_ts = point_in_time(until, "--until", now_ts) if until else math.inf
+    refuse_empty({"--reason": reason, "--raw": raw})
+    since_ts = 0.0 if since is None else point_in_time(since, "--since", now_ts)
+    until_ts = math.inf if until is None else point_in_time(until, "--until", now_ts)
     paths = given_paths(path, "--path")
     wanted = LetterFilter(paths.matches, frozenset(map(str, stage or ())), reason, since_ts, until_ts, raw)
     most = (limit or math.inf) if details else 0

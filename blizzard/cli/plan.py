@@ -130,7 +130,7 @@ def command(
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
     refuse_options_of_files(chosen, {"--since": since})
-    since_ts = point_in_time(since, "--since", now_ts) if since else None
+    since_ts = None if since is None else point_in_time(since, "--since", now_ts)
     known, settings = _prices(prices), S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
         plans = [

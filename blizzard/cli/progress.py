@@ -27,6 +27,8 @@ QUIET = {
 }
 """Events that only update the progress line."""
 ERRORS = {"source_failed", "spark_lost", "configuration_wrong", "configuration_unreadable", "repair_failed"}
+OF_COMMAND = {"configuration_wrong", "configuration_unreadable", "repair_failed"}
+"""Those after which the command ends, so they look like what it says itself."""
 
 
 class Progress:
@@ -70,7 +72,8 @@ class Progress:
             self._status.update(text)
         if name in ERRORS:
             self.errors.append(shown)
-            Console(stderr=True, highlight=False, soft_wrap=True).print(text, style="red")
+            before = "blizzard: " if name in OF_COMMAND else ""
+            Console(stderr=True, highlight=False, soft_wrap=True).print(Text(before), text, sep="", style="red")
         elif name not in QUIET and not self._quiet and not _is_empty_sweep(event):
             self._console.print(text)
 

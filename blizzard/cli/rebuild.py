@@ -14,7 +14,7 @@ from blizzard.cli.rebuild_text import plan_lines, result_lines
 from blizzard.cli.selection import selected, selected_of_files
 from blizzard.config import uri as uris
 from blizzard.config.change import CannotChange, replace_file, with_table_uri
-from blizzard.config.checks import check
+from blizzard.config.checks import TABLE_IN_TABLE, check
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline
 from blizzard.config.problems import Problems
@@ -22,6 +22,10 @@ from blizzard.environment import variables
 from blizzard.errors import ConfigError
 
 EXIT_BAD = 1
+NEXT = (
+    "the new table is filled, and the old one goes on as before: look at the new one, then start the same command with "
+    "--swap, which compares the two and asks before the new one takes the place of the old one"
+)
 
 To = Annotated[str | None, typer.Option(help="Fill this new table from the sources, instead.", metavar="TABLE")]
 Swap = Annotated[bool, typer.Option("--swap", help="With --to: then let the new table take the place of the old one.")]
@@ -83,7 +87,10 @@ def command(
 
 def _whole_table(rebuild: Rebuild, old: Pipeline, table_uri: str, *, swap: bool, accepted: Mapping[str, bool]) -> Told:
     if table_uri != old.table_uri:
-        return rebuild.run(to=table_uri, swap=swap, accepted=accepted)
+        told = rebuild.run(to=table_uri, swap=swap, accepted=accepted)
+        if told.code == EXIT_OK and not swap:
+            told.notes.append(NEXT)
+        return told
     told = Told(EXIT_OK)
     told.notes.append(f"pipeline {old.name} writes to {table_uri} already: there is nothing to do")
     return told
@@ -114,12 +121,23 @@ def _target(config: Config, old: Pipeline, to: str, *, swap: bool, accepted: Map
         table_uri = uris.table_uri(to, str(Path.cwd()))
     except ValueError as error:
         raise ConfigError([f"--to: {error}"]) from error
+    _refuse_overlap(old.table_uri, table_uri)
     problems = Problems("--to", {})
     changed = old.model_copy(update={"table_uri": table_uri})
     check(config.model_copy(update={"pipelines": {**config.pipelines, old.name: changed}}), problems)
     if found := problems.sorted():
         raise ConfigError([str(problem) for problem in found])
     return table_uri
+
+
+def _refuse_overlap(old_uri: str, new_uri: str) -> None:
+    if new_uri.startswith(f"{old_uri}/"):
+        where = f"which lies inside the old table ({old_uri})"
+    elif old_uri.startswith(f"{new_uri}/"):
+        where = f"inside which the old table lies ({old_uri})"
+    else:
+        return
+    raise ConfigError([f"--to: found {new_uri}, {where}: {TABLE_IN_TABLE}; name another place"])
 
 
 def _change_config(file: Path, pipeline: str, table_uri: str, told: Told) -> bool:

@@ -27,6 +27,8 @@ class Told:
     """What the process has told. `code`: its exit code."""
 
     code: int = EXIT_OK
+    accepted: Mapping[str, bool] = field(default_factory=dict)
+    """The options of a swap that were given, by name."""
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By source: its state, before and after."""
     refused: dict[str, str] = field(default_factory=dict)
@@ -120,7 +122,7 @@ class Rebuild:
             **accepted,
         }
         command_line = [sys.executable, "-m", "spark_job.rebuild", json.dumps(request)]
-        told = Told()
+        told = Told(accepted=accepted)
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process gets it, too, and ends after its step
         try:
             with (

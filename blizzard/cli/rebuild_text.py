@@ -9,12 +9,15 @@ from blizzard.log import one_line
 SHOWN = 10
 """So many names are in the text."""
 BLOCKING = {
+    "gone": "are in the old table, and the source does not have them any more",
+    "refused": "are dead-lettered in the new table, and ingested in the old one",
+    "fewer_rows": "have rows that the new table lacks, such as repaired records",
+}
+"""Files with rows that `--without-gone` leaves out."""
+NOT_COUNTED = ("without_others", "with_deleted", "with_changed")
+"""The options of a swap that go on together where rows were not counted."""
+MISSING = {
     "missing": "are in the old table and in the source, but not in the new table: start the command again",
-    "gone": "are in the old table, and the source does not have them any more: say --without-gone to go on without "
-    "their rows",
-    "refused": "are dead-lettered in the new table, and ingested in the old one: --without-gone goes on without their "
-    "rows",
-    "fewer_rows": "have rows that the new table lacks, such as repaired records: --without-gone goes on without these",
 }
 NOTED = {
     "overwritten": "have another content in the new table: they were overwritten",
@@ -41,9 +44,9 @@ def _states(told: Told, *, short: bool = False) -> Iterator[str]:
         after = told.rebuilt.get(source)
         if after is not None:
             state = "well" if not after["problems"] else "not well yet: start the command again"
-            yield f"{source}: rebuilt, {_size(after)}, sequence {after['sequence']:,}; {state}"
+            yield f"{source}: rebuilt, {_size(after)}, {_sequence(after)}; {state}"
         elif not found["problems"]:
-            yield f"{source}: nothing is wrong; {_size(found)}, sequence {found['sequence']:,}"
+            yield f"{source}: nothing is wrong; {_size(found)}, {_sequence(found)}"
         elif not short:
             yield from _planned(source, found)
     for source, error in told.refused.items():
@@ -52,6 +55,10 @@ def _states(told: Told, *, short: bool = False) -> Iterator[str]:
 
 def _size(found: dict[str, Any]) -> str:
     return f"{found['files']:,} {'partitions' if found['kind'] == 'topics' else 'files'}"
+
+
+def _sequence(found: dict[str, Any]) -> str:
+    return "no commit yet" if found["sequence"] is None else f"sequence {found['sequence']:,}"
 
 
 def _planned(source: str, found: dict[str, Any]) -> Iterator[str]:
@@ -74,43 +81,56 @@ def _tables(told: Told) -> Iterator[str]:
             f"{source}: {found['files']:,} files and {found['rows']:,} rows in the old table, "
             f"{found['new_files']:,} files and {found['new_rows']:,} rows in the new one"
         )
-        for kind, text in {**BLOCKING, **NOTED}.items():
+        left_out = _wish(told, "without_gone", "say --without-gone to go on without their rows")
+        blocking = {kind: f"{text}{left_out}" for kind, text in BLOCKING.items()}
+        for kind, text in {**MISSING, **blocking, **NOTED}.items():
             if found[kind]:
                 yield f"  {found[kind]:,} files {text}: {_names(found, kind)}"
         if found["deleted"]:
-            yield from _deleted(found)
+            yield _deleted(told, found)
         if found["changed"]:
-            yield from _changed(found)
+            yield _changed(told, found)
         if found["not_compared"]:
             yield f"  the values of these columns were not compared: {', '.join(found['not_compared'])}"
         if found["problem"]:
-            yield (
-                "  rows were not counted, so nobody knows whether the new table lacks rows of others, or has rows that "
-                f"were deleted or values that were changed: {found['problem']}. --without-others, --with-deleted and "
-                "--with-changed together go on all the same"
-            )
-    if told.others:
-        yield from _others(told.others)
+            yield _not_counted(told, found)
+    yield from _others(told)
 
 
-def _deleted(found: dict[str, Any]) -> Iterator[str]:
+def _wish(told: Told, option: str, otherwise: str) -> str:
+    """What an option does, if it was given; `otherwise`: what is to be done without it."""
+    return f", which --{option.replace('_', '-')} accepts" if told.accepted.get(option) else f": {otherwise}"
+
+
+def _not_counted(told: Told, found: dict[str, Any]) -> str:
+    wanted = [f"--{name.replace('_', '-')}" for name in NOT_COUNTED if not told.accepted.get(name)]
+    hint = f"say {', '.join(wanted)} to go on all the same" if wanted else "the options that were given accept this"
+    return (
+        "  rows were not counted, so nobody knows whether the new table lacks rows of others, or has rows that were "
+        f"deleted or values that were changed: {found['problem']}. {hint[0].upper()}{hint[1:]}"
+    )
+
+
+def _deleted(told: Told, found: dict[str, Any]) -> str:
     lost = (
         f", or data files of the table are lost ({found['lost_data_files']:,} of them: `blizzard audit` names them)"
         if found["lost_data_files"]
         else ""
     )
-    yield (
+    otherwise = "delete them there, too, and start the command again, or say --with-deleted"
+    return (
         f"  {found['deleted_rows']:,} rows of {found['deleted']:,} files are no longer in the old table, so somebody "
-        f"has deleted them{lost}, and they come back with the new one: delete them there, too, and start the command "
-        f"again, or say --with-deleted: {_names(found, 'deleted')}"
+        f"has deleted them{lost}, and they come back with the new one{_wish(told, 'with_deleted', otherwise)}: "
+        f"{_names(found, 'deleted')}"
     )
 
 
-def _changed(found: dict[str, Any]) -> Iterator[str]:
-    yield (
+def _changed(told: Told, found: dict[str, Any]) -> str:
+    otherwise = "change them in the new one, too, and start the command again, or say --with-changed"
+    return (
         f"  {found['changed_rows']:,} rows of {found['changed']:,} files have other values in the new table: "
-        "somebody has changed them in one of the two, or their files were read otherwise then. Change them in the new "
-        f"one, too, and start the command again, or say --with-changed: {_names(found, 'changed')}"
+        "somebody has changed them in one of the two, or their files were read otherwise then"
+        f"{_wish(told, 'with_changed', otherwise)}: {_names(found, 'changed')}"
     )
 
 
@@ -120,13 +140,14 @@ def _names(found: dict[str, Any], kind: str) -> str:
     return f"{', '.join(names)}{more}"
 
 
-def _others(others: list[dict[str, Any]]) -> Iterator[str]:
-    for each in others:
+def _others(told: Told) -> Iterator[str]:
+    otherwise = "insert them there and start the command again, or say --without-others to go on without them"
+    for each in told.others:
         whose = "name no source" if each["source"] is None else f"are of {each['source']}, which is no source of it"
         has = f", which has {each['new_rows']:,} of them" if each["new_rows"] else ""
         yield (
-            f"{each['rows']:,} rows of the old table {whose}: nothing brings them into the new table{has}. Insert them "
-            "there and start the command again, or say --without-others to go on without them"
+            f"{each['rows']:,} rows of the old table {whose}: nothing brings them into the new table{has}"
+            f"{_wish(told, 'without_others', otherwise)}"
         )
 
 

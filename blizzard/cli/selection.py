@@ -29,6 +29,13 @@ def selected_of_files(
     return found
 
 
+def refuse_empty(options: Mapping[str, str | None]) -> None:
+    """`options`: by name, with texts; None: not given. Raises ConfigError for an empty text, such as that of a variable
+    that is not set: it would mean everything."""
+    if empty := [name for name, text in options.items() if text == ""]:
+        raise ConfigError([f"{name}: found an empty text; expected some, or leave the option out" for name in empty])
+
+
 def refuse_options_of_files(sources: Sequence[tuple[Pipeline, Source]], options: Mapping[str, object]) -> None:
     """`options`: by name, those that only files know. Raises ConfigError for one that is set."""
     topics = [source.id for _, source in sources if source.kafka is not None]

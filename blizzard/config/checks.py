@@ -20,6 +20,7 @@ from blizzard.config.schema_rules import RESCUED
 from blizzard.config.table_checks import check_table
 
 BY_SPARK = "of a type that Spark finds out"
+TABLE_IN_TABLE = "VACUUM of the outer table would delete the inner table's files"
 
 
 def check(config: Config, problems: Problems) -> None:
@@ -358,5 +359,5 @@ def _overlap(outer: _Location, inner: _Location) -> str:
         case True, False:
             why = "VACUUM of the table would delete the source's files; move the source"
         case _:
-            why = "VACUUM of the outer table would delete the inner table's files; move one of them"
+            why = f"{TABLE_IN_TABLE}; move one of them"
     return f"found {inner.uri}, which {where} {outer.name}: {why}"

@@ -16,7 +16,7 @@ from blizzard.audit.repair import PARALLEL_HEADS, announce
 from blizzard.audit.snapshot import read_snapshot
 from blizzard.audit.source import audited_source
 from blizzard.config.model import Config, Pipeline, Source
-from blizzard.errors import BlizzardError, RecoveryError
+from blizzard.errors import BlizzardError, ConfigError, RecoveryError
 from blizzard.log import Log
 from blizzard.storage.heads import heads
 from blizzard.storage.s3_connection import S3Settings
@@ -107,6 +107,12 @@ class RebuildProcess:
         parts = rebuilt_topics(pipeline, source, source.kafka, engine=engine, s3=self.s3, log=self.log, known=known)
         return TopicStateRebuild(parts)
 
+    def _check_place(self, pipeline: Pipeline, source: Source) -> None:
+        """Raises BucketMissing if there is no such folder or bucket; other errors of storage."""
+        if source.kafka is None:
+            files = source_parts(pipeline, source, engine=self.engine_of(pipeline), s3=self.s3, log=self.log).files
+            next(iter(files.list()), None)
+
     # -- the state of each source, in its table
 
     def rebuild_states(self, wanted: Sequence[tuple[Pipeline, Source]]) -> int:
@@ -115,6 +121,8 @@ class RebuildProcess:
         for pipeline, source in wanted:
             try:
                 found = _looked_at(self._state_rebuild(pipeline, source))
+                if found.is_well:  # what is not well is repaired by the table alone
+                    self._check_place(pipeline, source)
             except BlizzardError as error:
                 tell(refused=source.id, error=str(error))
                 code = EXIT_FAILED
@@ -147,7 +155,7 @@ class RebuildProcess:
             return self._swap(old, new, accepted) if swap and code == EXIT_OK else code
         except BlizzardError as error:
             tell(failed=str(error))
-            return EXIT_FAILED
+            return EXIT_CONFIG if isinstance(error, ConfigError) else EXIT_FAILED
 
     def _swap(self, old: Pipeline, new: Pipeline, accepted: Accepted) -> int:
         if not any(self._exists(old, source) for source in old.sources.values()):
@@ -240,7 +248,7 @@ class RebuildProcess:
         return self.parts(pipeline, source).table.newest_version() >= 0
 
     def _check_target(self, new: Pipeline) -> None:
-        """Refuses a table that has rows, none of which are of this pipeline."""
+        """Raises ConfigError for a table that has rows, none of which are of this pipeline."""
         every = [self.parts(new, source) for source in new.sources.values()]
         if every[0].table.newest_version() < 0:
             return
@@ -248,7 +256,7 @@ class RebuildProcess:
             return
         first = every[0].table
         if first.holds_rows_of_nobody() or first.sources_of_others():
-            raise RecoveryError(
-                f"table {new.table_uri} exists, and holds rows of something else. Expected no table there, or one "
-                f"that `blizzard rebuild` has begun for pipeline {new.name}. Name another place."
+            expected = f"expected no table there, or one that `blizzard rebuild` has begun for pipeline {new.name}"
+            raise ConfigError(
+                [f"--to: table {new.table_uri} holds rows of something else; {expected}. Name another place"]
             )

@@ -60,7 +60,7 @@ class Found:
         return {
             "kind": "files",
             "source": self.source,
-            "sequence": self.checkpoint.sequence,
+            "sequence": None if self.checkpoint.sequence < 0 else self.checkpoint.sequence,
             "files": self.files,
             "in_progress": len(self.checkpoint.in_progress),
             "read_again": self.without_rows,

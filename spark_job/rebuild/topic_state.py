@@ -74,7 +74,7 @@ class TopicsFound:
         return {
             "kind": "topics",
             "source": self.source,
-            "sequence": self.checkpoint.sequence,
+            "sequence": None if self.checkpoint.sequence < 0 else self.checkpoint.sequence,
             "files": sum(len(topic.next_offsets) for topic in self.checkpoint.topics.values()),
             "in_progress": 0,
             "read_again": 0,

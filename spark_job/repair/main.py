@@ -71,6 +71,8 @@ class Request:
     since_ts: float = 0.0
     until_ts: float = 1e12
     records: str | None = None
+    records_name: str = ""
+    """What they are called in errors."""
     engine: str = "auto"
     jars: str | None = None
     dry_run: bool = False
@@ -149,9 +151,9 @@ def _given(request: Request) -> list[GivenRecord] | None:
     if request.records is None:
         return None
     try:
-        return given_records(Path(request.records).read_text(encoding="utf-8"), request.records)
+        return given_records(Path(request.records).read_text(encoding="utf-8-sig"), request.records_name)
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"--records {request.records}: cannot be read: {error}"]) from error
+        raise ConfigError([f"--records {request.records_name}: cannot be read: {error}"]) from error
 
 
 def _wishes(request: Request, parts: Sequence[TableParts], records: list[GivenRecord] | None) -> list[Wish]:
@@ -186,7 +188,7 @@ def _problem_of_envelope(parts: TableParts) -> str | None:
 
 def _problem_of(one: GivenRecord, request: Request, letters: Sequence[str]) -> str | None:
     """Unless a record takes the place of exactly one."""
-    which = f"{request.records}, line {one.line}: record {one.row} of {one.path}"
+    which = f"{request.records_name}, line {one.line}: record {one.row} of {one.path}"
     if not letters:
         where = one.source or ", ".join(request.sources)
         return f"{which} has no dead letter in {where}; see `blizzard letters --details`. Nothing was put back."

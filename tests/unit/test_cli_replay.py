@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable, Mapping
@@ -153,6 +154,29 @@ def test_repaired_records_replace_refused_ones_whatever_the_format(
     assert str(world.audit().verdict) == "good"
 
 
+def test_repaired_records_may_come_from_a_pipe_and_have_a_byte_order_mark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the shell's `<(…)` hands them on."""
+    world = OperatorWorld(tmp_path, {"pattern": "*", "format": "csv", "csv": {"header": True}})
+    world.land_bytes("f.csv", as_csv(RECORDS))
+    world.run()
+    line = b'\xef\xbb\xbf{"path": "f.csv", "row": 1, "record": {"id": "b", "amount": %s}}\n'
+
+    def replayed(data: bytes, code: int) -> str:
+        reads, writes = os.pipe()
+        os.write(writes, data)
+        os.close(writes)
+        capsys.readouterr()
+        words = ["replay", str(world.config_file), "--records", f"/dev/fd/{reads}"]
+        assert (main(words), os.close(reads)) == (code, None)
+        return "".join(capsys.readouterr()).replace(f"/dev/fd/{reads}", "PIPE")
+
+    assert "PIPE, line 1: record 0 of f.csv has no dead letter" in replayed(line.replace(b": 1", b": 0") % b"2", 2)
+    replayed(line % b"2", 0)
+    assert ("f.csv", 1, "b", 2) in rows_of(world)
+
+
 def test_a_number_of_a_repaired_record_keeps_all_its_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = OperatorWorld(tmp_path, {"pattern": "*", "schema": "id STRING NOT NULL, price DECIMAL(38, 20)"})
     world.land_bytes("f.ndjson", b"{}\n")
@@ -195,14 +219,20 @@ def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest
     for text, said in BAD_RECORDS.values():
         (tmp_path / "r").write_text(text)
         assert main(["replay", config, "--records", str(tmp_path / "r")]) == 2
-        assert said in capsys.readouterr().err
-    assert main(["replay", config, "--records", str(tmp_path / "absent")]) == 2
-    assert "cannot be read" in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert (said in error, error.startswith("blizzard: ")) == (True, True)
+    for unreadable in ("absent", "lake"):
+        assert main(["replay", config, "--records", str(tmp_path / unreadable)]) == 2
+        assert "cannot be read" in capsys.readouterr().err
     for words, said in (
         (["replay", config, "--records", "r", "--path", "*"], "--records names the records itself"),
         (["replay", config, "--source", "x"], "--source x: expected one of orders:shop"),
         (["replay", config, "--path", "[x"], "--path [x"),
         (["replay", config, "--since", "soon"], "--since soon"),
+        (["replay", config, "--reason", ""], "--reason: found an empty text"),
+        (["replay", config, "--stage", ""], "--stage"),
+        (["replay", config, "--since", ""], "--since : expected a date or time"),
+        (["replay", config, "--until", ""], "--until : expected a date or time"),
         (["replace", config], "expected --path or --partition"),
         (["replace", config, "--partition", "/"], "--partition: expected a folder of the source"),
         (["replace", config, "--path", "x*", "--engine", "auto"], "nothing of orders:shop matches"),
@@ -359,4 +389,4 @@ def test_what_cannot_be_read_is_no_wrong_input(
     assert main([command, str(world.config_file), *options, "--dry-run", "--json"]) == 1
     said = capfd.readouterr()
     error = json.loads(said.out)["error"]
-    assert (lost in error, error in said.err) == (True, True)
+    assert (lost in error, f"blizzard: {error}" in said.err) == (True, True)

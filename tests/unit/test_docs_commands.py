@@ -43,6 +43,11 @@ from blizzard.prices.price_list import read_prices
 from blizzard.state.checkpoint import Checkpoint
 from spark_job.rebuild.compare import Comparison
 from spark_job.rebuild.state import NOTES, Found
+from spark_job.repair.answer import answer_of
+from spark_job.repair.wishes import Wish
+from spark_job.repair.work import Fate as RepairFate
+from spark_job.repair.work import Item, Kind, Work
+from spark_job.repair.work import Result as RepairResult
 from tests.unit.documents import ROOT, Fence, calls, everything, fences, first_texts, name_of, section, words
 
 
@@ -138,8 +143,17 @@ def test_every_field_of_status_json_is_documented() -> None:
     assert [list(status) for status in shown] == [[field.name for field in fields(SourceStatus)]]
 
 
+def replaced_one() -> dict[str, Any]:
+    """The answer of `replace`, which is that of `replay`, with something in each of its lists."""
+    item = Item(Kind.REPLACE, "done")
+    wish = Wish(results=[RepairResult(item, RepairFate.DONE, refused={0: "bad"})], deleted={"done": 1})
+    return dict(answer_of("", wish, Work([Item(Kind.FILE, "left")]), kind="files", dry_run=False, error=None))
+
+
 def test_every_field_of_the_operators_json_is_documented() -> None:
     plan = {name for kind in (Backlog, Estimate) for name in kind.__dataclass_fields__} - {"secs"}
+    replaced = replaced_one()
+    file = replaced["files"][0]
     documents: dict[str, set[str]] = {
         "audit": {
             *AuditReport.__dataclass_fields__,
@@ -152,6 +166,13 @@ def test_every_field_of_the_operators_json_is_documented() -> None:
         },
         "files": {*Life.__dataclass_fields__, *State},
         "letters": {*Letters("").as_document(details=False), *LetterGroup("", "").as_document()},
+        "replay": {
+            *replaced,
+            *replaced["counts"],
+            *(name for one in (file, *file["refused"], *replaced["deleted"], *replaced["left"]) for name in one),
+            *RepairFate,
+            *Kind,
+        },
         "rebuild": {
             *NOTES,
             *Found("", Checkpoint("", ""), (), (), 0, commits=False).as_document(),
@@ -165,6 +186,7 @@ def test_every_field_of_the_operators_json_is_documented() -> None:
     }
     for command, names in documents.items():
         assert names <= words(section("docs/cli.md", f"## `blizzard {command}`")), command
+    assert "JSON output are as for [replay](#blizzard-replay)" in section("docs/cli.md", "## `blizzard replace`")
 
 
 def test_every_field_of_the_operators_json_about_topics_is_documented() -> None:

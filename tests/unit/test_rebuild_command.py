@@ -1,6 +1,7 @@
 """`blizzard rebuild` as somebody types it: questions, answers, exit codes, and the configuration that it changes."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,8 @@ def test_of_a_moved_table_nothing_is_planned_and_files_wait_for_ever(lake: Rebui
         (["--to", "new", "--source", "shop"], "--source: a new table gets all sources"),
         (["--to", "new", "--pipeline", "nobody"], "--pipeline nobody: expected one of orders"),
         (["--to", "incoming/new"], "incoming"),
+        (["--to", "lake/new"], "VACUUM of the outer table would delete the inner table's files"),
+        (["--to", "."], "VACUUM of the outer table would delete the inner table's files"),
         (["--to", "s3://bucket"], "the root of a bucket"),
         (["--source", "nothing"], "--source nothing: expected one of orders:shop"),
     ],
@@ -141,6 +144,50 @@ def test_options_that_make_no_sense_are_refused(
 ) -> None:
     assert rebuild(*words) == 2
     assert problem in capsys.readouterr().err
+
+
+def test_a_place_with_rows_of_something_else_is_wrong_input(lake: RebuildLake, capsys: Capture) -> None:
+    shutil.copytree(lake.folder / "lake", lake.folder / "other")
+    lake.file.write_text(CONFIG.replace("shop:", "store:"))
+    assert rebuild("--to", "other") == 2
+    assert "holds rows of something else" in capsys.readouterr().err
+
+
+def test_a_source_that_is_new_has_no_sequence(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    RebuildLake(tmp_path)
+    code, document = in_json(capsys)
+    assert (code, document["sources"][0]["verdict"], document["sources"][0]["sequence"]) == (0, "well", None)
+    assert rebuild() == 0
+    assert capsys.readouterr().out == "orders:shop: nothing is wrong; 0 files, no commit yet\n"
+
+
+def test_a_source_whose_folder_does_not_exist_is_not_well(lake: RebuildLake, capsys: Capture) -> None:
+    shutil.rmtree(lake.folder / "incoming")
+    assert rebuild() == 1
+    assert "there is no such folder. Create it, or correct the URI" in capsys.readouterr().out
+    code, document = in_json(capsys)
+    assert (code, [source["verdict"] for source in document["sources"]]) == (1, ["refused"])
+    lake.copy_rows()
+    assert in_json(capsys, "--yes")[1]["sources"][0]["verdict"] == "rebuilt"
+
+
+def test_a_new_table_that_is_filled_says_what_comes_next(lake: RebuildLake, capsys: Capture) -> None:
+    assert rebuild("--to", "new") == 0
+    assert "start the same command with --swap" in capsys.readouterr().out
+    (note,) = in_json(capsys, "--to", "new")[1]["notes"]
+    assert "--swap" in note
+
+
+def test_an_option_that_was_given_is_not_asked_for(lake: RebuildLake, capsys: Capture) -> None:
+    (lake.folder / "incoming/a.ndjson").unlink()
+    lake.land("b.ndjson")
+    assert rebuild("--to", "new", "--swap", "--yes") == 1
+    assert "say --without-gone" in capsys.readouterr().out
+    assert rebuild("--to", "new", "--swap", "--without-gone") == 2
+    shown = capsys.readouterr().out
+    assert "1 files are in the old table, and the source does not have them any more, which --without-gone" in shown
+    assert "say --without-gone" not in shown
 
 
 # The change of the configuration
