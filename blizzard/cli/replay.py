@@ -51,7 +51,7 @@ def command(
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
     paths = patterns_of(path, "--path", chosen, S3Settings.from_environment(environ))
-    if records is not None and (stage or reason or path or since or until):
+    if records is not None and (stage or reason or path or since is not None or until is not None):
         raise ConfigError([TWO_WISHES])
     request: dict[str, Any] = {
         "config": file,
@@ -61,8 +61,8 @@ def command(
         "records": None if records is None else str(records),
         "dry_run": dry_run,
     }
-    if since:
+    if since is not None:
         request["since_ts"] = point_in_time(since, "--since", now_ts)
-    if until:
+    if until is not None:
         request["until_ts"] = point_in_time(until, "--until", now_ts)
     raise typer.Exit(carry_out(request, chosen, engine=engine, jars=jars, as_json=as_json))
