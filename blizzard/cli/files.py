@@ -16,7 +16,7 @@ from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
 from blizzard.cli.files_asked import Asked, State
-from blizzard.cli.files_meant import hint, refuse_other_paths
+from blizzard.cli.files_meant import hint, may_have, refuse_other_paths
 from blizzard.cli.files_named import Named, is_plain
 from blizzard.cli.files_text import show
 from blizzard.cli.files_topics import topic_lives
@@ -76,18 +76,19 @@ def command(
         found = _all_found(chosen, asked, settings, now_ts, progress)
     nowhere = _nowhere(asked, {*found.paths, *(life.path for life in found.lives)}, chosen)
     lives = found.lives + [Life("", path, State.ABSENT, _why_absent(path, chosen, settings)) for path in nowhere]
+    _answer(lives, found.cut, limit, as_json=as_json)
+    raise typer.Exit(1 if nowhere else 0)
+
+
+def _answer(lives: Sequence[Life | OffsetsLife], cut: Sequence[str], limit: int, *, as_json: bool) -> None:
+    """`cut`: the sources that may have more files than are shown."""
     if as_json:
         typer.echo(json.dumps([asdict(life) for life in lives], indent=2))
     else:
         show(lives)
-    for source_id in found.cut:
-        typer.echo(_of_cut(source_id, limit), err=as_json)
-    raise typer.Exit(1 if nowhere else 0)
-
-
-def _of_cut(source_id: str, limit: int) -> str:
-    what = f"only its first {limit:,} files are shown, and there may be more"
-    return f"{source_id}: {what}: --limit N shows more, --limit 0 all of them"
+    for source_id in cut:
+        what = f"only its first {limit:,} files are shown, and there may be more"
+        typer.echo(f"{source_id}: {what}: --limit N shows more, --limit 0 all of them", err=as_json)
 
 
 def _why_absent(path: str, chosen: Sequence[tuple[Pipeline, Source]], settings: S3Settings) -> str:
@@ -141,10 +142,12 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, progress: Steps) 
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
-    """As paths of the source, "" for the source itself. Whole URIs of other places are left out."""
+    """As paths of the source, "" for the source itself. Whole URIs of other places are left out, and
+    what it cannot have."""
     uri = source.files.uri
     whole = [uri if f"{glob}/" == uri else glob for glob in globs]
-    return [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+    of_source = [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+    return [path for path in of_source if may_have(uri, path)]
 
 
 def _patterns(paths: Sequence[str]) -> list[str]:

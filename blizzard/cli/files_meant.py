@@ -16,9 +16,10 @@ Chosen = Sequence[tuple[Pipeline, Source]]
 
 
 def refuse_other_paths(globs: Sequence[str], chosen: Chosen, settings: S3Settings) -> None:
-    """Raises ConfigError for paths that no file of a source has, such as those of this machine."""
-    others = [glob for glob in globs if is_plain(glob) and "://" not in glob and not _may_be_of_source(glob)]
-    if others and any(source.kafka is None for _, source in chosen):
+    """Raises ConfigError for paths that no file of a source can have, such as those of this machine."""
+    uris = [source.uri for _, source in chosen if source.kafka is None]
+    others = [glob for glob in globs if uris and "://" not in glob and not any(may_have(uri, glob) for uri in uris)]
+    if others:
         raise ConfigError([f"PATTERN {glob}: {EXPECTED}{hint(glob, chosen, settings)}" for glob in others])
 
 
@@ -54,5 +55,6 @@ def _is_there(store: ObjectStore, path: str) -> bool:
         return False
 
 
-def _may_be_of_source(path: str) -> bool:
-    return is_relative_path(path.removesuffix("/"))
+def may_have(uri: str, path: str) -> bool:
+    """Whether a file or folder of the source may be named so. Patterns may. Keys of buckets may be `/a` or `a//b`."""
+    return not is_plain(path) or not uri.startswith("file://") or is_relative_path(path.removesuffix("/"))

@@ -8,6 +8,8 @@ import pytest
 
 from blizzard.audit.lives import Life
 from blizzard.cli import main
+from blizzard.cli.files_meant import may_have
+from blizzard.cli.files_named import Named
 from blizzard.cli.files_text import facts_of
 from blizzard.cli.times import shown
 from tests.unit.operator_world import OperatorWorld
@@ -149,3 +151,24 @@ def test_an_audit_shows_times_as_people_read_them(world: OperatorWorld, capsys: 
     assert main(["audit", str(world.config_file)]) == 1
     size, time = file.stat().st_size, shown(file.stat().st_mtime)
     assert f" missing: date=2020/late.ndjson.gz (size {size}, modified {time})\n" in capsys.readouterr().out
+
+
+def test_a_bucket_may_have_what_a_folder_cannot() -> None:
+    for odd in ("/a", "a//b", "./a"):
+        assert (may_have("s3://bucket/x/", odd), may_have("file:///x/", odd)) == (True, False)
+    assert may_have("file:///x/", "a/b/")
+
+
+@pytest.mark.parametrize(
+    ("given", "paths", "shown_paths", "is_cut"),
+    [
+        (["a/", "nowhere"], ["a/1", "a/2"], ["a/1"], True),
+        (["a/", "nowhere"], ["a/1"], ["a/1"], False),
+        (["a/1", "a/2"], ["a/1", "a/2"], ["a/1", "a/2"], False),
+        ([], ["a/1", "a/2"], ["a/1"], True),
+    ],
+)
+def test_what_a_limit_cuts(given: list[str], paths: list[str], shown_paths: list[str], *, is_cut: bool) -> None:
+    named = Named(given)
+    found = named.limited([Life("s", path, "committed") for path in paths], lambda life: True, 1)
+    assert ([life.path for life in found], named.is_cut) == (shown_paths, is_cut)
