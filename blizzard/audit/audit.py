@@ -117,7 +117,8 @@ class Audit:
             self.tally.forget("rows_added")  # rows are there of commits that nobody knows
         self._deletions = self._explain()
         self._notices += notices.manifest_notices(announced, self.tally)
-        self._notices += notices.state_notices(self.snapshot, self._copy, pieces)
+        are_gone = self.tally.counts["rows_deleted"] > 0
+        self._notices += notices.state_notices(self.snapshot, self._copy, pieces, are_rows_gone=are_gone)
         self._notices += notices.file_notices(self.tally, self.active.problem)
         self._notices += notices.folder_notices(self.prefix, self.tally)
         self._notices += notices.uncounted_notices(self.tally, pieces)

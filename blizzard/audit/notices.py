@@ -64,17 +64,18 @@ def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
         )
 
 
-def state_notices(snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces) -> Iterator[Notice]:
+def state_notices(
+    snapshot: Snapshot, copy: Checkpoint | None, pieces: Pieces, *, are_rows_gone: bool
+) -> Iterator[Notice]:
+    """`are_rows_gone`: whether `rows_deleted` names any."""
     if snapshot.txn_lost:
         yield Notice("txn_lost", f"{TXN_LOST}.")
     if snapshot.problem is not None:
         yield Notice("state_unreadable", snapshot.problem)
     for version in snapshot.restored:
-        yield Notice(
-            "table_restored",
-            f"version {version} of the table restored an older one. Rows that were committed in between are gone, and "
-            "their files are not read again by themselves; `rows_deleted` names them.",
-        )
+        gone = " Rows that were committed in between are gone, and their files are not read again by themselves; "
+        names = f"{gone}`rows_deleted` names them." if are_rows_gone else ""
+        yield Notice("table_restored", f"version {version} of the table restored an older one.{names}")
     if snapshot.checkpoint.moved_to is not None:
         yield Notice(
             "table_moved",

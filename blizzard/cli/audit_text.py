@@ -1,12 +1,14 @@
 """The answer of `blizzard audit` as text."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from rich.console import Console
 
 from blizzard.audit.audit import BAD
 from blizzard.audit.reach import Fate
 from blizzard.audit.report import AuditReport, SampleAudit
+from blizzard.cli.times import shown
 from blizzard.log import one_line
 
 SHOWN_NAMES = 20
@@ -40,9 +42,13 @@ def lines_of(report: AuditReport) -> Iterator[str]:
     if report.sample is not None:
         yield from _sample(report.sample)
     if report.repaired is not None:
-        yield f" repaired: {report.repaired:,} files were announced again; the next run ingests them"
+        yield f" repaired: {_repaired(report.repaired)}"
     yield f" digest         {report.digest}"
     yield f" verdict        {report.verdict}"
+
+
+def _repaired(count: int) -> str:
+    return f"{count:,} files were announced again; the next run ingests them" if count else "nothing was to announce"
 
 
 def _rules(report: AuditReport) -> str:
@@ -79,10 +85,17 @@ def _words(name: str) -> str:
 def _names(kind: str, report: AuditReport) -> Iterator[str]:
     names = report.names[kind]
     for each in names[:SHOWN_NAMES]:
-        facts = [f"{_words(name)} {value}" for name, value in each.items() if name not in ("path", "etag")]
+        facts = [_fact(name, value) for name, value in each.items() if name not in ("path", "etag")]
         yield f" {_words(kind)}: {each['path']}{' (' + ', '.join(facts) + ')' if facts else ''}"
     if len(names) > SHOWN_NAMES:
         yield f" {_words(kind)}: and {len(names) - SHOWN_NAMES:,} more; --json names all"
+
+
+def _fact(name: str, value: Any) -> str:
+    """Times as people read them."""
+    if name.endswith("_ts"):
+        return f"{_words(name.removesuffix('_ts'))} {shown(value)}"
+    return f"{_words(name)} {value}"
 
 
 def _partitions(report: AuditReport) -> Iterator[str]:

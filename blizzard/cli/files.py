@@ -2,27 +2,28 @@
 
 import json
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from blizzard.audit.commits_of import CommitFinder
-from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
+from blizzard.audit.lives import Life, Lives, literal_prefix
 from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
 from blizzard.cli.files_asked import Asked, State
+from blizzard.cli.files_meant import hint, may_have, refuse_other_paths
 from blizzard.cli.files_named import Named, is_plain
-from blizzard.cli.files_topics import offsets_facts, topic_lives
+from blizzard.cli.files_text import show
+from blizzard.cli.files_topics import topic_lives
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
 from blizzard.cli.selection import given_paths, selected
 from blizzard.cli.steps import Steps, steps
-from blizzard.cli.times import point_in_time, shown
+from blizzard.cli.times import optional_point_in_time
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
@@ -67,43 +68,68 @@ def command(
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
-    since_ts = None if since is None else point_in_time(since, "--since", now_ts)
+    since_ts = optional_point_in_time(since, "--since", now_ts)
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
-    with steps(visible=not as_json) as show:
-        found, quiet = _all_found(chosen, asked, S3Settings.from_environment(environ), now_ts, show)
-    nowhere = _nowhere(asked, {*quiet, *(life.path for life in found)}, chosen)
-    found += [Life("", path, State.ABSENT, "no source has it, and nothing knows it") for path in nowhere]
-    if as_json:
-        typer.echo(json.dumps([asdict(life) for life in found], indent=2))
-    else:
-        _print(found)
+    settings = S3Settings.from_environment(environ)
+    refuse_other_paths(asked.globs, chosen, settings)
+    with steps(visible=not as_json) as progress:
+        found = _all_found(chosen, asked, settings, now_ts, progress)
+    nowhere = _nowhere(asked, {*found.paths, *(life.path for life in found.lives)}, chosen)
+    lives = found.lives + [Life("", path, State.ABSENT, _why_absent(path, chosen, settings)) for path in nowhere]
+    _answer(lives, found.cut, limit, as_json=as_json)
     raise typer.Exit(1 if nowhere else 0)
 
 
+def _answer(lives: Sequence[Life | OffsetsLife], cut: Sequence[str], limit: int, *, as_json: bool) -> None:
+    """`cut`: the sources that may have more files than are shown."""
+    if as_json:
+        typer.echo(json.dumps([asdict(life) for life in lives], indent=2))
+    else:
+        show(lives)
+    for source_id in cut:
+        what = f"only its first {limit:,} files are shown, and there may be more"
+        typer.echo(f"{source_id}: {what}: --limit N shows more, --limit 0 all of them", err=as_json)
+
+
+def _why_absent(path: str, chosen: Sequence[tuple[Pipeline, Source]], settings: S3Settings) -> str:
+    return f"no source has it, and nothing knows it{hint(path, chosen, settings)}"
+
+
+@dataclass(slots=True)
+class _Found:
+    """`paths`: that there are, though nothing of them may be shown: of the partitions of topics, and of files. `cut`:
+    the sources that may have more files than are shown."""
+
+    lives: list[Life | OffsetsLife] = field(default_factory=list)
+    paths: set[str] = field(default_factory=set)
+    cut: list[str] = field(default_factory=list)
+
+
 def _all_found(
-    chosen: Sequence[tuple[Pipeline, Source]], asked: Asked, settings: S3Settings, now_ts: float, show: Steps
-) -> tuple[list[Life | OffsetsLife], set[str]]:
-    """With paths that there are, though nothing of them is shown: of the partitions of topics, and of files."""
-    found, quiet = list[Life | OffsetsLife](), set[str]()
+    chosen: Sequence[tuple[Pipeline, Source]], asked: Asked, settings: S3Settings, now_ts: float, progress: Steps
+) -> _Found:
+    found = _Found()
     for pipeline, source in chosen:
         if source.kafka is None:
-            files, known = _found(audited_source(pipeline, source, settings), asked, now_ts, show)
-            found += files
+            files, named = _found(audited_source(pipeline, source, settings), asked, now_ts, progress)
+            found.lives += files
+            found.paths |= named.met
+            found.cut += [source.id] * named.is_cut
         else:
             lives, known = topic_lives(pipeline, source, source.kafka, asked, settings)
-            found += lives
-        quiet |= known
-    return found, quiet
+            found.lives += lives
+            found.paths |= known
+    return found
 
 
-def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> tuple[list[Life], set[str]]:
-    """Of one source. With a path of each folder that is named and has files."""
+def _found(source: AuditedSource, asked: Asked, now_ts: float, progress: Steps) -> tuple[list[Life], Named]:
+    """Of one source. With what of it is named."""
     below = _below(asked.globs, source)
     named, wanted = Named(below), _patterns(below)
     if asked.globs and not wanted:
-        return [], set()
+        return [], named
     paths, prefix = given_paths(wanted, "PATTERN"), literal_prefix(wanted)
-    lives = Lives(source, prefix, paths.matches, now_ts, lambda count: show(STEP, count, 0))
+    lives = Lives(source, prefix, paths.matches, now_ts, lambda count: progress(STEP, count, 0))
     question = Question(asked.since_ts, asked.states, None if f"{prefix}**" in wanted else paths.bytes_expression())
     finder = CommitFinder(source, lives.snapshot.checkpoint)
     wanted_lives = named.limited(lives.wanted(question), lambda life: _is_asked_for(life, asked), asked.limit)
@@ -112,14 +138,16 @@ def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> t
     found = with_rows(source, lives.snapshot, found)
     for problem in finder.unreadable:
         typer.echo(one_line(f"{source.identity.source_id}: {problem}"), err=True)
-    return found, named.met
+    return found, named
 
 
 def _below(globs: Sequence[str], source: AuditedSource) -> list[str]:
-    """As paths of the source, "" for the source itself. Whole URIs of other places are left out."""
+    """As paths of the source, "" for the source itself. Whole URIs of other places are left out, and
+    what it cannot have."""
     uri = source.files.uri
     whole = [uri if f"{glob}/" == uri else glob for glob in globs]
-    return [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+    of_source = [glob.removeprefix(uri) for glob in whole if glob.startswith(uri) or "://" not in glob]
+    return [path for path in of_source if may_have(uri, path)]
 
 
 def _patterns(paths: Sequence[str]) -> list[str]:
@@ -167,52 +195,3 @@ def _is_meant(path: str, glob: str, places: Collection[str]) -> bool:
     if not glob.endswith("/"):
         return glob == path or glob.endswith(f"/{path}")
     return path.startswith(glob) or any(f"{place}{path}".startswith(glob) for place in places)
-
-
-def _print(lives: Sequence[Life | OffsetsLife]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
-    for life in lives:
-        console.print(one_line(f"{life.source or 'nowhere'}: {life.path}"), style="bold", markup=False)
-        for name, value in facts_of(life) if isinstance(life, Life) else offsets_facts(life):
-            console.print(one_line(f" {name:<14} {value}"), markup=False)
-    if not lives:
-        console.print("no such files")
-
-
-_ANNOUNCED_BY = {"event": "an event", "sweep": "a sweep", "late": "a late sweep", "repair": "an operator"}
-
-
-def facts_of(life: Life) -> Iterator[tuple[str, str]]:
-    yield "state", life.state.replace("_", " ")
-    if life.reason is not None:
-        yield "why", life.reason
-    if life.listed:
-        yield "object", f"etag {life.etag}, {life.size or 0:,} bytes, modified {shown(life.modified_ts)}"
-    if life.announced_by is not None or life.announced_ts is not None:
-        by = _ANNOUNCED_BY.get(life.announced_by or "", "unknown")
-        yield "announced by", f"{by}{f', of {shown(life.announced_ts)}' if life.announced_ts is not None else ''}"
-    if life.sequence is not None:
-        version = "unknown" if life.table_version is None else f"{life.table_version:,}"
-        yield "commit", f"{life.sequence:,} (table version {version}), {shown(life.committed_ts)}"
-        in_table = "" if life.rows_found in (None, life.rows) else f"; {life.rows_found:,} in the table"
-        yield "rows", f"{life.rows or 0:,}, and {life.rejected or 0:,} records refused{in_table}"
-        if life.etag_committed != life.etag:
-            yield "content", f"etag {life.etag_committed} was committed"
-    if life.latency_secs is not None:
-        yield "latency", f"{life.latency_secs:,.1f} s from its announcement to the commit"
-    for commit in life.earlier:
-        yield "before that", _earlier(commit)
-
-
-def _earlier(commit: EarlierCommit) -> str:
-    version = "unknown" if commit.table_version is None else f"{commit.table_version:,}"
-    facts = [f"commit {commit.sequence:,} (table version {version}), {shown(commit.committed_ts)}"]
-    if commit.announced_by is not None:
-        facts.append(f"announced by {_ANNOUNCED_BY.get(commit.announced_by, 'unknown')}")
-    if commit.error is not None:
-        facts.append(f"refused: {commit.error}")
-    elif commit.rows is not None:
-        facts.append(f"{commit.rows:,} rows, and {commit.rejected or 0:,} records refused")
-    if commit.latency_secs is not None:
-        facts.append(f"{commit.latency_secs:,.1f} s after its announcement")
-    return "; ".join(facts)

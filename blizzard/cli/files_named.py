@@ -19,10 +19,11 @@ def may_be_name(path: str) -> bool:
 @dataclass(slots=True)
 class Named:
     """`given`: paths of one source, folders (with / at the end) and patterns. `met`: paths that there are, of each that
-    is named at least one."""
+    is named at least one. `is_cut`: whether the limit ended the answer, and there may be more."""
 
     given: Sequence[str]
     met: set[str] = field(default_factory=set)
+    is_cut: bool = False
     _open: set[str] = field(init=False)
     """What was named, and has not come yet."""
 
@@ -35,11 +36,20 @@ class Named:
         count = 0
         for life in lives:
             is_named = self._meets(life.path)
-            if wants(life) and (not limit or count < limit or is_named):
-                yield life
-                count += 1
+            if wants(life):
+                if limit and count >= limit and not is_named:
+                    self.is_cut = True
+                else:
+                    yield life
+                    count += 1
             if limit and count >= limit and not self._open:
+                self.is_cut |= not self._are_files
                 return
+
+    @property
+    def _are_files(self) -> bool:
+        """Whether nothing but files is given, which all come whatever the limit."""
+        return bool(self.given) and all(is_plain(path) and not path.endswith("/") for path in self.given)
 
     def look_up(self, first_below: Callable[[str], Life | None]) -> None:
         """What is named, and did not come among the others. `first_below`: the first file whose path begins so."""

@@ -33,7 +33,8 @@ STEP = "reading letters"
 class Letters:
     """The letters of a source. `files`, `records`: versions of files with letters, and refused records, of those that
     were asked for. `settled`: letters of what is in the table by now, which do not count otherwise. `letters`: as
-    stored, as many as were wanted; `unreadable`: what is wrong with stored ones."""
+    stored, as many as were wanted, and `omitted`: how many more there are; `unreadable`: what is wrong with stored
+    ones."""
 
     source: str
     files: int = 0
@@ -41,6 +42,7 @@ class Letters:
     settled: int = 0
     groups: list[LetterGroup] = field(default_factory=list)
     letters: list[Mapping[str, Any]] = field(default_factory=list)
+    omitted: int = 0
     unreadable: list[str] = field(default_factory=list)
 
     def as_document(self, *, details: bool) -> dict[str, Any]:
@@ -51,6 +53,7 @@ class Letters:
             "settled": self.settled,
             "groups": [group.as_document() for group in self.groups],
             "letters": self.letters if details else None,
+            "omitted": self.omitted,
             "unreadable": self.unreadable,
         }
 
@@ -126,6 +129,8 @@ def letters_of(
         found.records += "row" in letter
         if len(found.letters) < most:
             found.letters.append(letter)
+        elif most:
+            found.omitted += 1
     found.files, found.groups = len(versions), groups.largest_first()
     return found
 
@@ -155,6 +160,9 @@ def _lines(letters: Letters) -> list[str]:
         lines.append(f"   {times}, such as {group.path}: {group.error}")
     for letter in letters.letters:
         lines += _letter(letter)
+    if letters.omitted:
+        more = "--limit N shows more, --limit 0 all of them"
+        lines.append(f" {letters.omitted:,} more letters are not shown: {more}")
     return lines + [f" cannot be read: {each}" for each in letters.unreadable]
 
 

@@ -19,7 +19,7 @@ from blizzard.cli.plan_topics import TopicPlan, topic_plan
 from blizzard.cli.selection import refuse_options_of_files, selected
 from blizzard.cli.source_status import run_status
 from blizzard.cli.steps import Steps, steps
-from blizzard.cli.times import point_in_time, shown
+from blizzard.cli.times import optional_point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.dispatch.run_records import Phase
@@ -130,7 +130,7 @@ def command(
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
     refuse_options_of_files(chosen, {"--since": since})
-    since_ts = None if since is None else point_in_time(since, "--since", now_ts)
+    since_ts = optional_point_in_time(since, "--since", now_ts)
     known, settings = _prices(prices), S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
         plans = [

@@ -56,7 +56,7 @@ def command(
     refuse_empty({"--reason": reason})
     chosen = selected(load_config(file, environ), pipeline, source)
     paths = patterns_of(path, "--path", chosen, S3Settings.from_environment(environ))
-    if records is not None and (stage or reason or path or since or until):
+    if records is not None and (stage or reason or path or since is not None or until is not None):
         raise ConfigError([TWO_WISHES])
     request: dict[str, Any] = {
         "config": file,

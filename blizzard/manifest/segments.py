@@ -5,7 +5,10 @@ from enum import StrEnum
 
 
 class FoundBy(StrEnum):
-    """What added an entry to the manifest: the collector, a watermark sweep, or a late sweep."""
+    """What added an entry to the manifest: the collector, a watermark sweep, or a late sweep.
+
+    `audit --repair` adds LATE ones, too: programs of earlier versions cannot read segments with any other.
+    """
 
     EVENT = "event"
     SWEEP = "sweep"

@@ -221,6 +221,19 @@ def test_a_table_restored_to_an_older_version(world: OperatorWorld) -> None:
     report = world.audit()
     assert (report.verdict, kinds(report)) == (Verdict.BAD, ["rows_deleted", "rows_gone", "table_restored"])
     assert (paths(report, "rows_deleted"), sums(report)) == ([SECOND], (2, 0, 0, 0, 0))
+    assert "`rows_deleted` names" in restored_text(report)
+
+
+def test_a_restored_table_that_lacks_nothing_names_nothing(world: OperatorWorld) -> None:
+    for version in (0, 1):
+        world.table().restore(version)
+    report = world.audit()
+    assert (kinds(report), report.names["rows_deleted"]) == (["table_restored"], [])
+    assert restored_text(report) == "version 3 of the table restored an older one."
+
+
+def restored_text(report: AuditReport) -> str:
+    return next(notice.text for notice in report.notices if notice.kind == "table_restored")
 
 
 def test_a_table_restored_with_its_log(world: OperatorWorld) -> None:

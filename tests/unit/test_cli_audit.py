@@ -54,7 +54,8 @@ def test_a_bad_answer_names_what_is_wrong_and_can_be_repaired(
     said = capsys.readouterr().out
     assert " missing: date=2020/late\\n.ndjson.gz (size " in said
     assert " repaired: 1 files were announced again" in said
-    assert audit(world) == 0
+    assert audit(world, "--repair") == 0
+    assert " repaired: nothing was to announce\n" in capsys.readouterr().out
     world.run(sweep=False)
     capsys.readouterr()
     assert audit(world, "--json") == 0

@@ -125,6 +125,14 @@ def test_details_have_all_that_is_stored(world: OperatorWorld, capsys: pytest.Ca
     assert "member x/y.json\n   raw: raw 3\n" in said
 
 
+def test_letters_that_are_not_shown_are_counted(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, omitted in ((["--details", "--limit", "2"], 4), (["--details"], 0), (["--limit", "2"], 0)):
+        assert answer(world, capsys, *options)["omitted"] == omitted
+        assert letters(world, *options) == 0
+        said = " 4 more letters are not shown: --limit N shows more, --limit 0 all of them\n"
+        assert (said in capsys.readouterr().out) == bool(omitted)
+
+
 def test_text_for_people_has_no_control_characters(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     assert letters(world, "--details", "--limit", "0") == 0
     said = capsys.readouterr().out

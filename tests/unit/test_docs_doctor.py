@@ -3,12 +3,14 @@
 import ast
 import re
 from collections import Counter
+from pathlib import Path
 
 from blizzard.cli import COMMANDS
 from blizzard.doctor import configuration, leftovers, runs, state, storage, table, topics
 from blizzard.doctor.aws import checks as aws
 from blizzard.doctor.check import Result, ok
 from blizzard.doctor.report import AREAS, Report
+from tests.unit.doctor_world import ingested
 from tests.unit.documents import ROOT, anchors, python_files, section, text, words
 
 IDS = [
@@ -81,3 +83,11 @@ def test_every_field_of_the_json_is_documented() -> None:
     document = Report("f", None, 0.0, [Result("a.b", "f", ok(""))]).as_document()
     fields = {*document, *document["checks"][0], *document["counts"]}
     assert fields <= words(section("docs/cli.md", "## `blizzard doctor`"))
+
+
+def test_the_examples_have_as_many_checks_as_there_are_for_one_source(tmp_path: Path) -> None:
+    count = len(ingested(tmp_path).examine())
+    page, counts = text("docs/doctor.md"), section("docs/cli.md", "## `blizzard doctor`").partition('"counts"')[2]
+    (line,) = re.findall(r"^(\d+) ok, (\d+) warning, (\d+) problems, (\d+) skipped", page, re.MULTILINE)
+    in_json = re.findall(r'"(?:ok|warning|problem|skipped)": (\d+)', counts.partition("}")[0])
+    assert [sum(map(int, line)), sum(map(int, in_json))] == [count, count]
