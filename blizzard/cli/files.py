@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from blizzard.audit.commits_of import CommitFinder
+from blizzard.audit.left_out import why_left_out
 from blizzard.audit.lives import EarlierCommit, Life, Lives, literal_prefix
 from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
@@ -69,10 +70,11 @@ def command(
     chosen = selected(load_config(file, environ), pipeline, source)
     since_ts = point_in_time(since, "--since", now_ts) if since else None
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
+    settings = S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
-        found, quiet = _all_found(chosen, asked, S3Settings.from_environment(environ), now_ts, show)
+        found, quiet = _all_found(chosen, asked, settings, now_ts, show)
     nowhere = _nowhere(asked, {*quiet, *(life.path for life in found)}, chosen)
-    found += [Life("", path, State.ABSENT, "no source has it, and nothing knows it") for path in nowhere]
+    found += [Life("", path, State.ABSENT, _why_absent(path, chosen, settings)) for path in nowhere]
     if as_json:
         typer.echo(json.dumps([asdict(life) for life in found], indent=2))
     else:
@@ -152,6 +154,16 @@ def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeli
     )
     patterns.check(lambda glob: any(_is_meant(path, glob, places) for path in paths))
     return nowhere
+
+
+def _why_absent(path: str, chosen: Sequence[tuple[Pipeline, Source]], settings: S3Settings) -> str:
+    for pipeline, source in chosen:
+        if source.kafka is None:
+            audited = audited_source(pipeline, source, settings)
+            for below in _below([path], audited):
+                if (why := why_left_out(audited, below)) is not None:
+                    return f"source {source.id} does not list it: {why}"
+    return "no source has it, and nothing knows it"
 
 
 def _as_pattern(glob: str, places: Collection[str]) -> str:

@@ -208,6 +208,11 @@ def a_file_is_announced_that_is_not_there(lake: RebuildLake) -> None:
     manifest(lake).append([Entry("day=1/none", 9, "e", time.time())], writer_id="w", now_ts=time.time())
 
 
+@planted("objects_not_listed")
+def a_link_is_made(lake: RebuildLake) -> None:
+    (lake.folder / "incoming" / "day=1" / "link.ndjson").symlink_to(lake.folder / "incoming" / FILE)
+
+
 @planted("rows_of_unknown_sources")
 def rows_name_a_source_that_nobody_knows(lake: RebuildLake) -> None:
     append(lake, FILE, source="nobody:knows")
@@ -244,6 +249,8 @@ def by_hand(lake: RebuildLake, name: str, report: dict[str, Any]) -> None:
     """What the runbook has somebody delete."""
     for each in report["others"]:
         delete_rows(lake, name, SOURCE=each["source"] or "")
+    for each in report["names"]["objects_not_listed"]:
+        (lake.folder / "incoming" / each["path"]).unlink()
     for notice in report["notices"]:
         if notice["kind"] == "segment_unreadable":
             (number,) = re.findall(r"segment (\d+) of orders:shop", notice["text"])
