@@ -167,6 +167,7 @@ class Audit:
             sequence=self.snapshot.checkpoint.sequence if self.snapshot.checkpoint.sequence >= 0 else None,
             listed_at=self._listed_ts,
             digest=f"{self._digest():064x}",
+            problem=None,
         )
 
     def _digest(self) -> int:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
-from blizzard.cli.files_asked import Asked, State
+from blizzard.cli.files_asked import UNKNOWN, Asked, State
 from blizzard.cli.files_named import Named, is_plain
 from blizzard.cli.files_topics import offsets_facts, topic_lives
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
@@ -27,7 +27,7 @@ from blizzard.cli.times import point_in_time, shown
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import ConfigError
+from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import one_line
 from blizzard.paths.pattern import literal
 from blizzard.storage.s3_connection import S3Settings
@@ -64,7 +64,8 @@ def command(
     """Show the life of files: announced by what, in which commit, with how many rows; or why it is not in. Of topics:
     which offsets each commit brought, and which wait. Only reads.
 
-    Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere. 2: the input is wrong.
+    Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere, or a source cannot be looked
+    at. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
@@ -72,30 +73,52 @@ def command(
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
     settings = S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
-        found, quiet = _all_found(chosen, asked, settings, now_ts, show)
-    nowhere = _nowhere(asked, {*quiet, *(life.path for life in found)}, chosen)
-    found += [Life("", path, State.ABSENT, _why_absent(path, chosen, settings)) for path in nowhere]
+        found = _all_found(chosen, asked, settings, now_ts, show)
+    nowhere = _nowhere(asked, {*found.quiet, *(life.path for life in found.lives)}, chosen, found.failed)
+    lives = [*found.lives, *(_absent(path, chosen, found.failed, settings) for path in nowhere)]
     if as_json:
-        typer.echo(json.dumps([asdict(life) for life in found], indent=2))
+        typer.echo(json.dumps([asdict(life) for life in lives], indent=2))
     else:
-        _print(found)
-    raise typer.Exit(1 if nowhere else 0)
+        _print(lives)
+    raise typer.Exit(1 if nowhere or found.failed else 0)
+
+
+@dataclass(slots=True)
+class _Found:
+    """`quiet`: paths that there are, though nothing of them is shown: of the partitions of topics, and of files.
+    `failed`: the sources that could not be looked at."""
+
+    lives: list[Life | OffsetsLife] = field(default_factory=list)
+    quiet: set[str] = field(default_factory=set)
+    failed: list[str] = field(default_factory=list)
 
 
 def _all_found(
     chosen: Sequence[tuple[Pipeline, Source]], asked: Asked, settings: S3Settings, now_ts: float, show: Steps
-) -> tuple[list[Life | OffsetsLife], set[str]]:
-    """With paths that there are, though nothing of them is shown: of the partitions of topics, and of files."""
-    found, quiet = list[Life | OffsetsLife](), set[str]()
+) -> _Found:
+    """Of each source, whatever becomes of the others. Raises ConfigError."""
+    found = _Found()
     for pipeline, source in chosen:
-        if source.kafka is None:
-            files, known = _found(audited_source(pipeline, source, settings), asked, now_ts, show)
-            found += files
+        try:
+            lives, known = _of_source(pipeline, source, asked, settings, now_ts, show)
+        except ConfigError:
+            raise
+        except BlizzardError as error:
+            life = Life if source.kafka is None else OffsetsLife
+            found.lives.append(life(source.id, "", UNKNOWN, problem=str(error)))
+            found.failed.append(source.id)
         else:
-            lives, known = topic_lives(pipeline, source, source.kafka, asked, settings)
-            found += lives
-        quiet |= known
-    return found, quiet
+            found.lives += lives
+            found.quiet |= known
+    return found
+
+
+def _of_source(
+    pipeline: Pipeline, source: Source, asked: Asked, settings: S3Settings, now_ts: float, show: Steps
+) -> tuple[Sequence[Life | OffsetsLife], set[str]]:
+    if source.kafka is not None:
+        return topic_lives(pipeline, source, source.kafka, asked, settings)
+    return _found(audited_source(pipeline, source, settings), asked, now_ts, show)
 
 
 def _found(source: AuditedSource, asked: Asked, now_ts: float, show: Steps) -> tuple[list[Life], set[str]]:
@@ -143,27 +166,34 @@ def _not_empty(globs: list[str]) -> list[str]:
     return globs
 
 
-def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeline, Source]]) -> list[str]:
+def _nowhere(
+    asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeline, Source]], failed: Collection[str]
+) -> list[str]:
     """The paths, not the patterns, of which there is no file, and no partition, in whatever state. Raises ConfigError
-    for a text that is no pattern, and nothing that there is."""
+    for a text that is no pattern, and nothing that there is, unless a source has `failed`, which may have it."""
     places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
     plain = [glob for glob in asked.globs if is_plain(glob) and f"{glob.rstrip('/')}/" not in places]
     nowhere = [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
     patterns = given_paths(
         [glob for glob in asked.globs if glob not in plain], "PATTERN", partial(_as_pattern, places=places)
     )
-    patterns.check(lambda glob: any(_is_meant(path, glob, places) for path in paths))
+    patterns.check(lambda glob: bool(failed) or any(_is_meant(path, glob, places) for path in paths))
     return nowhere
 
 
-def _why_absent(path: str, chosen: Sequence[tuple[Pipeline, Source]], settings: S3Settings) -> str:
+def _absent(
+    path: str, chosen: Sequence[tuple[Pipeline, Source]], failed: Collection[str], settings: S3Settings
+) -> Life:
+    """A path that no source has that could be looked at."""
     for pipeline, source in chosen:
-        if source.kafka is None:
+        if source.kafka is None and source.id not in failed:
             audited = audited_source(pipeline, source, settings)
             for below in _below([path], audited):
                 if (why := why_left_out(audited, below)) is not None:
-                    return f"source {source.id} does not list it: {why}"
-    return "no source has it, and nothing knows it"
+                    return Life("", path, State.ABSENT, f"source {source.id} does not list it: {why}")
+    if failed:
+        return Life("", path, UNKNOWN, f"no other source has it; {', '.join(failed)} was not looked at")
+    return Life("", path, State.ABSENT, "no source has it, and nothing knows it")
 
 
 def _as_pattern(glob: str, places: Collection[str]) -> str:
@@ -184,8 +214,11 @@ def _is_meant(path: str, glob: str, places: Collection[str]) -> bool:
 def _print(lives: Sequence[Life | OffsetsLife]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for life in lives:
-        console.print(one_line(f"{life.source or 'nowhere'}: {life.path}"), style="bold", markup=False)
-        for name, value in facts_of(life) if isinstance(life, Life) else offsets_facts(life):
+        console.print(
+            one_line(f"{life.source or 'nowhere'}: {life.path or 'was not looked at'}"), style="bold", markup=False
+        )
+        facts = facts_of(life) if isinstance(life, Life) else offsets_facts(life)
+        for name, value in facts if life.problem is None else [("state", life.state), ("problem", life.problem)]:
             console.print(one_line(f" {name:<14} {value}"), markup=False)
     if not lives:
         console.print("no such files")

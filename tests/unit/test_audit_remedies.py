@@ -32,6 +32,7 @@ FILE, REFUSED, TORN = "day=1/a.ndjson", "day=1/bad.ndjson", "day=1/torn.ndjson.g
 STATE = "_blizzard/orders_shop"
 ROOT = Path(__file__).parents[2]
 ELSEWHERE: Mapping[str, str] = {
+    "problem": "the source was not audited, and the text says why; found in tests/unit/test_cli_failed_source.py",
     "topic_gone": "tests/kafka/test_topic_audit.py",
     "another_cluster": "tests/kafka/test_topic_audit.py",
     "log_truncated": "tests/kafka/test_truncated_logs.py",
