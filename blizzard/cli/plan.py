@@ -25,6 +25,7 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError, ConfigError
+from blizzard.log import one_line
 from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from blizzard.storage.open import open_store
@@ -254,7 +255,7 @@ def _print(plan: PipelinePlan) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(plan.pipeline, style="bold", markup=False)
     for line in lines_of(plan):
-        console.print(line, markup=False)
+        console.print(one_line(line), markup=False)
 
 
 def lines_of(plan: PipelinePlan) -> Iterator[str]:
