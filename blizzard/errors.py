@@ -58,6 +58,10 @@ class UnreadableState(PermanentError):
     """A checkpoint, segment or record is damaged, belongs to another source, or has a newer format."""
 
 
+class LogDamaged(UnreadableState):
+    """The table's own log lacks a commit, or has one that cannot be read. No run repairs it."""
+
+
 class StorageError(PermanentError):
     """Storage refused a call, and waiting does not help."""
 

@@ -21,6 +21,7 @@ from blizzard.audit.commits_of import CommitFinder
 from blizzard.audit.compare import ComparePlan, CompareRange, readable_ledger
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces, fill_gaps
+from blizzard.audit.left_out import OBJECTS_NOT_LISTED
 from blizzard.audit.letters import judge_doubled
 from blizzard.audit.listing import ListingPlan, ListRanges
 from blizzard.audit.ranges import RANGE_FILES, Ranges, numbers_of, ranges_of
@@ -51,6 +52,7 @@ NAMED: Mapping[str, Sequence[str]] = {
     "letters_doubled": ("path", "etag", "letters_expected", "letters_found"),
     "announced_absent": ("path",),
     "data_files_lost": ("path", "rows", "why"),
+    OBJECTS_NOT_LISTED: ("path", "why"),
 }
 """The lists of names in the answer, with their fields."""
 BAD = ("missing", "doubled", "changed", "other_content", "rows_added", "letters_lost", "data_files_lost")
@@ -120,6 +122,7 @@ class Audit:
         are_gone = self.tally.counts["rows_deleted"] > 0
         self._notices += notices.state_notices(self.snapshot, self._copy, pieces, are_rows_gone=are_gone)
         self._notices += notices.file_notices(self.tally, self.active.problem)
+        self._notices += notices.left_out_notices(self.tally)
         self._notices += notices.folder_notices(self.prefix, self.tally)
         self._notices += notices.uncounted_notices(self.tally, pieces)
         self._notices += notices.deletion_notices(self._deletions)
@@ -165,6 +168,7 @@ class Audit:
             sequence=self.snapshot.checkpoint.sequence if self.snapshot.checkpoint.sequence >= 0 else None,
             listed_at=self._listed_ts,
             digest=f"{self._digest():064x}",
+            problem=None,
         )
 
     def _digest(self) -> int:
@@ -191,6 +195,8 @@ class Audit:
         plan = ListingPlan(self.source, self._ranges)
         parts = listing.parts_of(self._ranges)
         answers = self._map("listing objects", ListRanges(self.folder, plan), parts, "objects", 0)
+        for path, why in sorted(each for answer in answers for each in answer["left_out"]):
+            self.tally.name(OBJECTS_NOT_LISTED, [path, why])
         return joined(from_json(answer["places"]) for answer in answers)
 
     def _compare(self, listed: dict[int, list[Place]], announced: Announced, sequence_before: int) -> Pieces:

@@ -65,7 +65,8 @@ class Life:
     `event`, `sweep`, `late`, or `repair` if an operator had it read once more; None: nothing did, or nobody knows.
     `etag_committed`, `sequence`, `rows`, `rejected`: of its newest commit. `latency_secs`: from its announcement to the
     commit. `earlier`: the commits before a repair, newest first. `rows_found`: how many rows of this content the table
-    has today; None: they were not looked at. Whatever is unknown is None."""
+    has today; None: they were not looked at. `problem`: why nothing is known of any file of the source; the path is
+    empty then. Whatever is unknown is None."""
 
     source: str
     path: str
@@ -87,6 +88,7 @@ class Life:
     latency_secs: float | None = None
     rule: str | None = None
     earlier: tuple[EarlierCommit, ...] = ()
+    problem: str | None = None
 
 
 @dataclass(slots=True)

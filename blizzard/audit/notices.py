@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from blizzard.audit.announced import Announced
 from blizzard.audit.deletions import Deletions
 from blizzard.audit.gaps import Pieces
+from blizzard.audit.left_out import OBJECTS_NOT_LISTED
 from blizzard.audit.reach import Fate
 from blizzard.audit.report import Notice
 from blizzard.audit.row_numbers import ROWS_UNCOUNTED
@@ -36,8 +37,8 @@ _ODD_FILES: Mapping[str, str] = {
     "letters_doubled": "two open letters of a record: somebody has copied them, or a replay was killed, which can be "
     "repeated",
 }
-_OF_FILES = ("gone", "rows_expected", "rows_found", "announced_absent")
-"""Counts of files that the source does not have."""
+_OF_FILES = ("gone", "rows_expected", "rows_found", "announced_absent", OBJECTS_NOT_LISTED)
+"""Counts of files that the source does not have, or does not show."""
 
 
 def manifest_notices(announced: Announced, tally: Tally) -> Iterator[Notice]:
@@ -130,6 +131,17 @@ def data_file_notices(paths: Sequence[str], count: int) -> Iterator[Notice]:
     if count:
         text = f"{count:,} data files that the table's log has cannot be read: {_names(paths, count)}. {LOST_REMEDY}"
         yield Notice(DATA_FILES_LOST, text)
+
+
+def left_out_notices(tally: Tally) -> Iterator[Notice]:
+    """Of a local source."""
+    if count := tally.counts[OBJECTS_NOT_LISTED]:
+        names = _names([f"{path} ({why})" for path, why in tally.found[OBJECTS_NOT_LISTED]], count)
+        yield Notice(
+            OBJECTS_NOT_LISTED,
+            f"{count:,} files or folders of the source are in none of the sums, and no run reads them: {names}. If "
+            "they are wanted, put the files themselves there, under names in UTF-8; else take them out of the folder.",
+        )
 
 
 def folder_notices(prefix: str, tally: Tally) -> Iterator[Notice]:

@@ -82,6 +82,26 @@ class AuditReport:
     sequence: int | None
     listed_at: float
     digest: str
+    problem: None = None
+    """Of a FailedAudit."""
 
     def as_document(self) -> dict[str, Any]:
         return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAudit:
+    """In place of the answer about a source that was not audited. `problem`: why. `names`: of the fields of the answer,
+    in its document."""
+
+    source: str
+    table_uri: str
+    problem: str
+    names: Sequence[str]
+    verdict: Verdict = Verdict.BAD
+    notices: Sequence[Notice] = ()
+
+    def as_document(self) -> dict[str, Any]:
+        """What was not found out is null."""
+        known = {"source": self.source, "table_uri": self.table_uri, "verdict": self.verdict, "problem": self.problem}
+        return dict.fromkeys(self.names) | known

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from blizzard.config.model import Pipeline, Source
+from blizzard.log import Log
 from blizzard.state.identity import SourceIdentity
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.local import LocalStore
@@ -36,6 +37,10 @@ class AuditedSource:
     def files(self) -> ObjectStore:
         """Where the source's files are."""
         return _store(self.uri, self.s3, False)
+
+    def files_telling(self, log: Log) -> ObjectStore:
+        """The same; a local listing logs what it leaves out. Others leave nothing out."""
+        return open_store(self.uri, self.s3, log=log) if isinstance(self.files, LocalStore) else self.files
 
     @property
     def state(self) -> ObjectStore:

@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+from blizzard.audit.left_out import OBJECTS_NOT_LISTED
 from blizzard.audit.reach import Fate
 
 MAX_NAMES = 1_000
 """As many files are named of what no sum of the answer needs: those with deleted rows, for example."""
 _ALL_NAMED = ("doubled", "announced_absent")
-_IN_DIGEST = ("doubled", "other_content", "rows_deleted", "rows_added", "letters_lost", "letters_doubled")
+_IN_DIGEST = (
+    "doubled",
+    "other_content",
+    "rows_deleted",
+    "rows_added",
+    "letters_lost",
+    "letters_doubled",
+    OBJECTS_NOT_LISTED,
+)
 """What no object's fate and number of rows tells."""
 DIGEST_BYTES = 32
 

@@ -22,7 +22,8 @@ LOST = "the messages were gone before they were read"
 class OffsetsLife:
     """What became of a range of offsets of one partition: from `first_offset` (inclusive) to `next_offset` (exclusive);
     None: the receipt does not say, as that of a replay or of an earlier version. `rows`, `rejected`: that the commit
-    brought. `table_version`: None if the log no longer has the commit. `repair`: as in `ReceiptLine`."""
+    brought. `table_version`: None if the log no longer has the commit. `repair`: as in `ReceiptLine`. `problem`: why
+    nothing is known of the source; the path is empty then."""
 
     source: str
     path: str
@@ -38,6 +39,7 @@ class OffsetsLife:
     committed_ts: float | None = None
     repair: str | None = None
     kind: str = "topics"
+    problem: str | None = None
 
 
 @dataclass(slots=True)

@@ -68,6 +68,8 @@ class TopicAuditReport:
     skipped: int = 0
     kind: str = "topics"
     digest: str = ""
+    problem: None = None
+    """Of a FailedAudit."""
 
     def as_document(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,7 +6,7 @@ import secrets
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +15,7 @@ import typer
 from blizzard.audit.audit import Audit
 from blizzard.audit.notices import NOTHING_THERE
 from blizzard.audit.repair import announce, refused_without_letter
-from blizzard.audit.report import AuditReport, SampleAudit, Verdict
+from blizzard.audit.report import AuditReport, FailedAudit, SampleAudit, Verdict
 from blizzard.audit.sample import Sample, chosen, read_again
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_report import TopicAuditReport
@@ -27,9 +27,11 @@ from blizzard.cli.steps import Steps, steps
 from blizzard.config.load import load_config
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import ConfigError, RetryableError
+from blizzard.errors import BlizzardError, ConfigError
 from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.storage.s3_connection import S3Settings
+
+Answer = AuditReport | TopicAuditReport | FailedAudit
 
 
 def command(
@@ -52,7 +54,7 @@ def command(
     Writes only with --repair.
 
     Exit code 0: nothing is missing, doubled, changed, forged or lost. 1: something is, and named, or a sample could not
-    be made. 2: wrong input.
+    be made, or a source not be audited. 2: wrong input.
     """
     wish = Wish(partition, prefix_of_folder(partition), sample, repair)
     reports = _reports(file, wish, pipeline, source, visible=not as_json)
@@ -64,7 +66,7 @@ def command(
     raise typer.Exit(1 if any(map(_is_failure, reports)) else 0)
 
 
-def _is_failure(report: AuditReport | TopicAuditReport) -> bool:
+def _is_failure(report: Answer) -> bool:
     """Whether the answer is bad, or a part of it that was asked for is lacking."""
     sample = report.sample if isinstance(report, AuditReport) else None
     return report.verdict is Verdict.BAD or (sample is not None and sample.problem is not None)
@@ -72,7 +74,7 @@ def _is_failure(report: AuditReport | TopicAuditReport) -> bool:
 
 def _reports(
     file: str, wish: "Wish", pipelines: list[str] | None, sources: list[str] | None, *, visible: bool
-) -> list[AuditReport | TopicAuditReport]:
+) -> list[Answer]:
     """Of each source. `visible`: whether progress is shown."""
     environ = variables()
     config = load_config(file, environ)
@@ -82,26 +84,46 @@ def _reports(
     processes = ReadingProcesses(len(os.sched_getaffinity(0)))
     try:
         with steps(visible=visible) as shown:
-            return [_report(config, *each, settings, wish, processes, shown) for each in wanted]
-    except ProcessEnded as error:
-        raise RetryableError(f"{error}. If it happens again, the machine is probably out of memory.") from error
+            return [_answer(config, *each, settings, wish, processes, shown) for each in wanted]
     finally:
         processes.close()
 
 
-def _refuse_nothing(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
+def _refuse_nothing(reports: Sequence[Answer]) -> None:
     """Raises ConfigError if none of the sources has what was asked for: nothing was compared."""
     nothing = [notice.text for report in reports for notice in report.notices if notice.kind == NOTHING_THERE]
     if nothing and len(nothing) == len(reports) and all(report.verdict is not Verdict.BAD for report in reports):
         raise ConfigError([*dict.fromkeys(nothing)])
 
 
-def show_all(reports: Sequence[AuditReport | TopicAuditReport]) -> None:
+def show_all(reports: Sequence[Answer]) -> None:
     for report in reports:
-        if isinstance(report, AuditReport):
+        if isinstance(report, AuditReport | FailedAudit):
             show(report)
         else:
             show_topics(report)
+
+
+def _answer(
+    config: Config,
+    pipeline: Pipeline,
+    source: Source,
+    settings: S3Settings,
+    wish: "Wish",
+    processes: ReadingProcesses,
+    shown: Steps,
+) -> Answer:
+    """Of one source, whatever becomes of the others. Raises ConfigError."""
+    try:
+        return _report(config, pipeline, source, settings, wish, processes, shown)
+    except ConfigError:
+        raise
+    except ProcessEnded as error:
+        problem = f"{error}. If it happens again, the machine is probably out of memory."
+    except BlizzardError as error:
+        problem = str(error)
+    kind = AuditReport if source.kafka is None else TopicAuditReport
+    return FailedAudit(source.id, pipeline.table_uri, problem, [field.name for field in fields(kind)])
 
 
 def _report(

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from blizzard.audit.audit import BAD
 from blizzard.audit.reach import Fate
-from blizzard.audit.report import AuditReport, SampleAudit
+from blizzard.audit.report import AuditReport, FailedAudit, SampleAudit
 from blizzard.cli.times import shown
 from blizzard.log import one_line
 
@@ -15,11 +15,16 @@ SHOWN_NAMES = 20
 SHOWN_PARTITIONS = 20
 
 
-def show(report: AuditReport) -> None:
+def show(report: AuditReport | FailedAudit) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(report.source, style="bold", markup=False)
-    for line in lines_of(report):
+    for line in lines_of(report) if isinstance(report, AuditReport) else _failed(report):
         console.print(one_line(line), markup=False)
+
+
+def _failed(report: FailedAudit) -> Iterator[str]:
+    yield f" problem        the source was not audited: {report.problem}"
+    yield f" verdict        {report.verdict}"
 
 
 def lines_of(report: AuditReport) -> Iterator[str]:

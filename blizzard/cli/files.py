@@ -10,12 +10,13 @@ from typing import Annotated
 import typer
 
 from blizzard.audit.commits_of import CommitFinder
+from blizzard.audit.left_out import why_left_out
 from blizzard.audit.lives import Life, Lives, literal_prefix
 from blizzard.audit.question import Question
 from blizzard.audit.rows_of_lives import with_rows
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.audit.topic_ranges import OffsetsLife
-from blizzard.cli.files_asked import Asked, State
+from blizzard.cli.files_asked import UNKNOWN, Asked, State
 from blizzard.cli.files_meant import hint, may_have, refuse_other_paths
 from blizzard.cli.files_named import Named, is_plain
 from blizzard.cli.files_text import show
@@ -27,7 +28,7 @@ from blizzard.cli.times import optional_point_in_time
 from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.environment import variables
-from blizzard.errors import ConfigError
+from blizzard.errors import BlizzardError, ConfigError
 from blizzard.log import one_line
 from blizzard.paths.pattern import literal
 from blizzard.storage.s3_connection import S3Settings
@@ -64,7 +65,8 @@ def command(
     """Show the life of files: announced by what, in which commit, with how many rows; or why it is not in. Of topics:
     which offsets each commit brought, and which wait. Only reads.
 
-    Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere. 2: the input is wrong.
+    Exit code 0: each of the files is there, or was. 1: a path that was given is nowhere, or a source cannot be looked
+    at. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
     chosen = selected(load_config(file, environ), pipeline, source)
@@ -74,10 +76,10 @@ def command(
     refuse_other_paths(asked.globs, chosen, settings)
     with steps(visible=not as_json) as progress:
         found = _all_found(chosen, asked, settings, now_ts, progress)
-    nowhere = _nowhere(asked, {*found.paths, *(life.path for life in found.lives)}, chosen)
-    lives = found.lives + [Life("", path, State.ABSENT, _why_absent(path, chosen, settings)) for path in nowhere]
+    nowhere = _nowhere(asked, {*found.paths, *(life.path for life in found.lives)}, chosen, found.failed)
+    lives = [*found.lives, *(_absent(path, chosen, found.failed, settings) for path in nowhere)]
     _answer(lives, found.cut, limit, as_json=as_json)
-    raise typer.Exit(1 if nowhere else 0)
+    raise typer.Exit(1 if nowhere or found.failed else 0)
 
 
 def _answer(lives: Sequence[Life | OffsetsLife], cut: Sequence[str], limit: int, *, as_json: bool) -> None:
@@ -91,35 +93,52 @@ def _answer(lives: Sequence[Life | OffsetsLife], cut: Sequence[str], limit: int,
         typer.echo(f"{source_id}: {what}: --limit N shows more, --limit 0 all of them", err=as_json)
 
 
-def _why_absent(path: str, chosen: Sequence[tuple[Pipeline, Source]], settings: S3Settings) -> str:
-    return f"no source has it, and nothing knows it{hint(path, chosen, settings)}"
-
-
 @dataclass(slots=True)
 class _Found:
     """`paths`: that there are, though nothing of them may be shown: of the partitions of topics, and of files. `cut`:
-    the sources that may have more files than are shown."""
+    the sources that may have more files than are shown. `failed`: those that could not be looked at."""
 
     lives: list[Life | OffsetsLife] = field(default_factory=list)
     paths: set[str] = field(default_factory=set)
     cut: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
 
 
 def _all_found(
     chosen: Sequence[tuple[Pipeline, Source]], asked: Asked, settings: S3Settings, now_ts: float, progress: Steps
 ) -> _Found:
+    """Of each source, whatever becomes of the others. Raises ConfigError."""
     found = _Found()
     for pipeline, source in chosen:
-        if source.kafka is None:
-            files, named = _found(audited_source(pipeline, source, settings), asked, now_ts, progress)
-            found.lives += files
-            found.paths |= named.met
-            found.cut += [source.id] * named.is_cut
-        else:
-            lives, known = topic_lives(pipeline, source, source.kafka, asked, settings)
-            found.lives += lives
-            found.paths |= known
+        try:
+            _add_found(found, pipeline, source, asked, settings, now_ts, progress)
+        except ConfigError:
+            raise
+        except BlizzardError as error:
+            life = Life if source.kafka is None else OffsetsLife
+            found.lives.append(life(source.id, "", UNKNOWN, problem=str(error)))
+            found.failed.append(source.id)
     return found
+
+
+def _add_found(
+    found: _Found,
+    pipeline: Pipeline,
+    source: Source,
+    asked: Asked,
+    settings: S3Settings,
+    now_ts: float,
+    progress: Steps,
+) -> None:
+    if source.kafka is None:
+        files, named = _found(audited_source(pipeline, source, settings), asked, now_ts, progress)
+        found.lives += files
+        found.paths |= named.met
+        found.cut += [source.id] * named.is_cut
+    else:
+        lives, known = topic_lives(pipeline, source, source.kafka, asked, settings)
+        found.lives += lives
+        found.paths |= known
 
 
 def _found(source: AuditedSource, asked: Asked, now_ts: float, progress: Steps) -> tuple[list[Life], Named]:
@@ -169,17 +188,34 @@ def _not_empty(globs: list[str]) -> list[str]:
     return globs
 
 
-def _nowhere(asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeline, Source]]) -> list[str]:
+def _nowhere(
+    asked: Asked, paths: Collection[str], chosen: Sequence[tuple[Pipeline, Source]], failed: Collection[str]
+) -> list[str]:
     """The paths, not the patterns, of which there is no file, and no partition, in whatever state. Raises ConfigError
-    for a text that is no pattern, and nothing that there is."""
+    for a text that is no pattern, and nothing that there is, unless a source has `failed`, which may have it."""
     places = [f"{each.uri.rstrip('/')}/" for _, each in chosen if each.kafka is None]
     plain = [glob for glob in asked.globs if is_plain(glob) and f"{glob.rstrip('/')}/" not in places]
     nowhere = [glob for glob in plain if not any(_is_meant(path, glob, places) for path in paths)]
     patterns = given_paths(
         [glob for glob in asked.globs if glob not in plain], "PATTERN", partial(_as_pattern, places=places)
     )
-    patterns.check(lambda glob: any(_is_meant(path, glob, places) for path in paths))
+    patterns.check(lambda glob: bool(failed) or any(_is_meant(path, glob, places) for path in paths))
     return nowhere
+
+
+def _absent(
+    path: str, chosen: Sequence[tuple[Pipeline, Source]], failed: Collection[str], settings: S3Settings
+) -> Life:
+    """A path that no source has that could be looked at."""
+    for pipeline, source in chosen:
+        if source.kafka is None and source.id not in failed:
+            audited = audited_source(pipeline, source, settings)
+            for below in _below([path], audited):
+                if (why := why_left_out(audited, below)) is not None:
+                    return Life("", path, State.ABSENT, f"source {source.id} does not list it: {why}")
+    if failed:
+        return Life("", path, UNKNOWN, f"no other source has it; {', '.join(failed)} was not looked at")
+    return Life("", path, State.ABSENT, f"no source has it, and nothing knows it{hint(path, chosen, settings)}")
 
 
 def _as_pattern(glob: str, places: Collection[str]) -> str:

@@ -14,6 +14,10 @@ class State(StrEnum):
     ABSENT = "absent"
 
 
+UNKNOWN = "unknown"
+"""The state of what only a source may have that could not be looked at."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the arguments ask for. `limit` 0: all."""

@@ -23,8 +23,10 @@ _SAME_SECS = 0.001
 def show(lives: Sequence[Life | OffsetsLife]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for life in lives:
-        console.print(one_line(f"{life.source or 'nowhere'}: {life.path}"), style="bold", markup=False)
-        for name, value in facts_of(life) if isinstance(life, Life) else offsets_facts(life):
+        title = f"{life.source or 'nowhere'}: {life.path or 'was not looked at'}"
+        console.print(one_line(title), style="bold", markup=False)
+        facts = facts_of(life) if isinstance(life, Life) else offsets_facts(life)
+        for name, value in facts if life.problem is None else [("state", life.state), ("problem", life.problem)]:
             console.print(one_line(f" {name:<14} {value}"), markup=False)
     if not lives:
         console.print("no such files")

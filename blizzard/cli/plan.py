@@ -3,7 +3,7 @@
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,7 @@ from rich.console import Console
 from blizzard.audit.plan import Backlog, History, backlog_of, history_of, lives_of
 from blizzard.audit.source import AuditedSource, audited_source
 from blizzard.cli.options import AsJson, File, Pipelines, Sources
-from blizzard.cli.plan_topics import TopicPlan, topic_plan
+from blizzard.cli.plan_topics import EMPTY_TOPIC_PLAN, TopicPlan, topic_plan
 from blizzard.cli.selection import refuse_options_of_files, selected
 from blizzard.cli.source_status import run_status
 from blizzard.cli.steps import Steps, steps
@@ -24,7 +24,8 @@ from blizzard.config.load import load_config
 from blizzard.config.model import Pipeline, Source
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
-from blizzard.errors import ConfigError
+from blizzard.errors import BlizzardError, ConfigError
+from blizzard.log import one_line
 from blizzard.prices.backlog import Estimate, Work, bill, commits_bill, estimate
 from blizzard.prices.price_list import FILE, Item, PriceList, read_prices
 from blizzard.storage.open import open_store
@@ -72,12 +73,35 @@ class SourcePlan:
 
 
 @dataclass(frozen=True, slots=True)
+class FailedPlan:
+    """In place of the plan of a source that could not be looked at. `problem`: why. `empty`: the document of a plan of
+    its kind."""
+
+    source: str
+    problem: str
+    empty: Mapping[str, Any]
+
+    @property
+    def work(self) -> Work:
+        return Work()
+
+    def as_document(self) -> dict[str, Any]:
+        """What was not found out is null."""
+        known = {"kind": self.empty["kind"], "source": self.source, "problem": self.problem}
+        return dict.fromkeys(self.empty) | known
+
+    def lines(self) -> Iterator[str]:
+        yield f"  problem     {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
 class PipelinePlan:
-    """`costs`: None for what is local, which costs nothing. `problem`: why the dispatcher starts no run."""
+    """`costs`: None for what is local, which costs nothing. `problem`: why the dispatcher starts no run, or why nobody
+    knows whether it does."""
 
     pipeline: str
     table_uri: str
-    sources: Sequence[SourcePlan | TopicPlan]
+    sources: Sequence[SourcePlan | TopicPlan | FailedPlan]
     estimate: Estimate
     costs: Sequence[Item] | None
     prices: PriceList
@@ -162,14 +186,8 @@ def _pipeline_plan(
     now_ts: float,
     since_ts: float | None,
 ) -> PipelinePlan:
-    found: list[SourcePlan | TopicPlan] = []
     pipeline = chosen[0][0]
-    for _, source in chosen:
-        if source.kafka is not None:
-            found.append(topic_plan(pipeline, source, source.kafka, settings))
-        else:
-            audited = audited_source(pipeline, source, settings)
-            found.append(_source_plan(source, audited, show, now_ts=now_ts, since_ts=since_ts))
+    found = [_answer(*each, settings, show, now_ts=now_ts, since_ts=since_ts) for each in chosen]
     works = [each.work for each in found]
     work = Work(*(sum(numbers) for numbers in zip(*map(astuple, works), strict=True)))
     on_aws = any((source.uri if source.kafka is None else pipeline.table_uri).startswith("s3") for _, source in chosen)
@@ -182,8 +200,29 @@ def _pipeline_plan(
     return PipelinePlan(pipeline.name, pipeline.table_uri, found, takes, costs, prices, problem)
 
 
+def _answer(
+    pipeline: Pipeline, source: Source, settings: S3Settings, show: Steps, *, now_ts: float, since_ts: float | None
+) -> SourcePlan | TopicPlan | FailedPlan:
+    """Of one source, whatever becomes of the others. Raises ConfigError."""
+    try:
+        if source.kafka is not None:
+            return topic_plan(pipeline, source, source.kafka, settings)
+        audited = audited_source(pipeline, source, settings)
+        return _source_plan(source, audited, show, now_ts=now_ts, since_ts=since_ts)
+    except ConfigError:
+        raise
+    except BlizzardError as error:
+        empty = SourcePlan("", False, Backlog(), History()) if source.kafka is None else EMPTY_TOPIC_PLAN
+        return FailedPlan(source.id, str(error), empty.as_document())
+
+
 def _no_run(pipeline: Pipeline, settings: S3Settings) -> str | None:
-    latest, problem = run_status(open_store(pipeline.table_uri, settings, may_be_missing=True), pipeline.name)
+    try:
+        latest, problem = run_status(open_store(pipeline.table_uri, settings, may_be_missing=True), pipeline.name)
+    except ConfigError:
+        raise
+    except BlizzardError as error:
+        return str(error)
     if latest is None or latest.phase != Phase.OPEN:
         return problem
     return (
@@ -216,12 +255,13 @@ def _print(plan: PipelinePlan) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(plan.pipeline, style="bold", markup=False)
     for line in lines_of(plan):
-        console.print(line, markup=False)
+        console.print(one_line(line), markup=False)
 
 
 def lines_of(plan: PipelinePlan) -> Iterator[str]:
     for source in plan.sources:
-        yield f" {source.source}{f' (new: {source.begins})' if source.is_new else ''}"
+        begins = "" if isinstance(source, FailedPlan) or not source.is_new else f" (new: {source.begins})"
+        yield f" {source.source}{begins}"
         yield from _source(source) if isinstance(source, SourcePlan) else source.lines()
     if plan.problem is not None:
         yield f" no run       {plan.problem}"

@@ -113,6 +113,9 @@ class TopicPlan:
             yield f"  would stop  {self.problem}"
 
 
+EMPTY_TOPIC_PLAN = TopicPlan("", TopicBacklog(is_new=False), MessageHistory(), BatchLimits(1, 1))
+
+
 def topic_plan(pipeline: Pipeline, source: Source, options: KafkaOptions, settings: S3Settings) -> TopicPlan:
     """Only reads, without a consumer group. Errors as of `topic_state` and `topic_backlog`; ConfigError if Kafka's
     client is not installed."""

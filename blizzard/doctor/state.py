@@ -6,7 +6,7 @@ from typing import Protocol
 
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.source_state import SourceState
-from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.errors import BucketMissing, LogDamaged, NotFound, UnreadableState
 from blizzard.ledger.ledger import ledger_folder
 from blizzard.ledger.receipt_chain import MissingReceipts, ReceiptChain
 from blizzard.ledger.run import RunLoading
@@ -33,6 +33,9 @@ UNSCHEDULED_SECS = 26 * HOUR_SECS
 """`blizzard run --once` may be started once a day."""
 
 
+OF_DAMAGED_LOG = "no run repairs it: put right first what `table.log` says"
+
+
 def age(secs: float) -> str:
     for unit, size in (("days", DAY_SECS), ("hours", HOUR_SECS), ("minutes", 60.0)):
         if secs >= 2 * size:
@@ -46,6 +49,8 @@ def age(secs: float) -> str:
 def _checkpoint(state: SourceState) -> Finding:
     try:
         found = state.checkpoint
+    except LogDamaged as error:
+        return problem(str(error), expected="a log of the table that can be read", advice=OF_DAMAGED_LOG)
     except UnreadableState as error:
         return problem(
             str(error),

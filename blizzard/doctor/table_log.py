@@ -7,9 +7,9 @@ from functools import partial
 from io import BytesIO
 from typing import Any
 
-from blizzard.errors import UnreadableState
+from blizzard.errors import LogDamaged
 from blizzard.state.delta_checkpoints import newest_checkpoint
-from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version
+from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version, lacks_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
@@ -99,7 +99,7 @@ class TableLog:
 
 
 def read_table_log(store: ObjectStore) -> TableLog | None:
-    """None if there is no table. Raises UnreadableState if a part of the log is missing or damaged."""
+    """None if there is no table. Raises LogDamaged if a part of the log is missing or damaged."""
     keys = [info.key for info in store.list(LOG_FOLDER, recursive=False)]
     commits = sorted(version for key in keys if (version := commit_version(key)) is not None)
     checkpoint, files = newest_checkpoint(keys)
@@ -109,10 +109,7 @@ def read_table_log(store: ObjectStore) -> TableLog | None:
     after = [version for version in commits if version > checkpoint]
     if after != [*range(checkpoint + 1, log.version + 1)]:
         missing = sorted({*range(checkpoint + 1, log.version + 1)} - {*after})
-        raise UnreadableState(
-            f"the log lacks version {missing[0]}, although it has version {log.version}. Restore the file "
-            f"{commit_key(missing[0])} from a copy, or the table to a version before it."
-        )
+        raise lacks_version(missing[0], log.version)
     actions = _read_commits(store, sorted({*after, *commits[-NEWEST_COMMITS:]}))
     try:
         for key in files:
@@ -123,7 +120,7 @@ def read_table_log(store: ObjectStore) -> TableLog | None:
         log.newest = [_describe(version, actions[version]) for version in sorted(actions, reverse=True)]
         _ = log.versions, log.columns
     except (OSError, *json_fields.MALFORMED) as error:
-        raise UnreadableState(f"the log cannot be read: {type(error).__name__}: {error!s:.300}") from error
+        raise LogDamaged(f"the log cannot be read: {type(error).__name__}: {error!s:.300}") from error
     return log
 
 
@@ -140,7 +137,7 @@ def _read_commit(store: ObjectStore, version: int, found: dict[int, list[dict[st
     try:
         found[version] = [json_fields.mapping(json.loads(line)) for line in lines if line]
     except json_fields.MALFORMED as error:
-        raise UnreadableState(
+        raise LogDamaged(
             f"commit {version} of the Delta log cannot be read ({error!s:.200}). Restore the file from a copy, or the "
             "table to a version before it."
         ) from error

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.model import Source
 from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
-from blizzard.doctor.state import BACKLOG_PROBLEM_SECS, BACKLOG_WARNING_SECS, age, dead_letters
-from blizzard.errors import BlizzardError, BucketMissing, PermanentError, RecoveryError, UnreadableState
+from blizzard.doctor.state import BACKLOG_PROBLEM_SECS, BACKLOG_WARNING_SECS, OF_DAMAGED_LOG, age, dead_letters
+from blizzard.errors import BlizzardError, BucketMissing, LogDamaged, PermanentError, RecoveryError, UnreadableState
 from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.positions import Gap, lost_messages, topics_missing
@@ -96,6 +96,8 @@ class SourceTopics:
 def _state(topics: SourceTopics) -> Finding:
     try:
         found = topics.checkpoint
+    except LogDamaged as error:
+        return problem(str(error), expected="a log of the table that can be read", advice=OF_DAMAGED_LOG)
     except UnreadableState as error:
         return problem(
             str(error),

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from blizzard.errors import NotFound, UnreadableState
+from blizzard.errors import LogDamaged, NotFound
 from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail, commit_key
 from blizzard.state.identity import APP_ID_PREFIX
 from blizzard.storage import json_fields
@@ -25,7 +25,7 @@ PARALLEL_READS = 16
 def files_of_others(store: ObjectStore, version: int, active: Collection[str]) -> frozenset[str]:
     """Those of the `active` data files of this version, by path below the table, whose rows may have values that were
     changed; all that are in no commit of Blizzard's, if the log does not go back to the first commit. Raises
-    UnreadableState."""
+    LogDamaged."""
     commits = DeltaLogTail(store).commits(WHOLE_LOG)
     is_ours = {commit.version: _is_ours(commit) for commit in commits if commit.version <= version}
     others = [version for version, ours in is_ours.items() if not ours]
@@ -54,7 +54,7 @@ def _each(
         except NotFound:
             found[version] = if_gone
         except json_fields.MALFORMED as error:
-            raise UnreadableState(
+            raise LogDamaged(
                 f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the "
                 "table to a version before it."
             ) from error

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from blizzard.errors import NotFound, UnreadableState
+from blizzard.errors import LogDamaged, NotFound
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
@@ -42,6 +42,14 @@ def commit_version(key: str) -> int | None:
     return None if name is None or name[2] is None else int(name[1])
 
 
+def lacks_version(version: int, newest: int) -> LogDamaged:
+    """`newest`: which the log has."""
+    return LogDamaged(
+        f"the log lacks version {version}, although it has version {newest}. Restore the file {commit_key(version)} "
+        "from a copy, or the table to a version before it."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One version of the table: its Txns (app id to version), its time (Unix seconds), its userMetadata.
@@ -62,7 +70,7 @@ class Commit:
 
 
 def parse_commit(version: int, data: bytes) -> Commit:
-    """Raises UnreadableState if a line is not an action."""
+    """Raises LogDamaged if a line is not an action."""
     txns: dict[str, int] = {}
     user_metadata: str | None = None
     committed_ts: float | None = None
@@ -88,7 +96,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
                 committed_ts = None if millis is None else millis / 1000
                 operation = json_fields.optional_text(said.get("operation"))
     except json_fields.MALFORMED as error:
-        raise UnreadableState(
+        raise LogDamaged(
             f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
             "to a version before it."
         ) from error
@@ -122,23 +130,23 @@ class DeltaLogTail:
         newest_first = versions[: -limit - 1 : -1]
         unbroken = [version for age, version in enumerate(newest_first) if version == versions[-1] - age]
         for window in _windows(unbroken):
-            read: dict[int, Commit | UnreadableState | None] = {}
+            read: dict[int, Commit | LogDamaged | None] = {}
             with ParallelCalls(len(window), name="log") as calls:
                 for version in window:
                     calls.submit(partial(self._read, version, read))
             for version in window:
                 found = read[version]
-                if isinstance(found, UnreadableState):
+                if isinstance(found, LogDamaged):
                     raise found
                 if found is None:
                     return  # cleaned up meanwhile, with all older ones
                 yield found
 
-    def _read(self, version: int, read: dict[int, Commit | UnreadableState | None]) -> None:
+    def _read(self, version: int, read: dict[int, Commit | LogDamaged | None]) -> None:
         """An error counts only if the caller gets as far as this commit."""
         try:
             read[version] = self.commit_at(version)
-        except UnreadableState as error:
+        except LogDamaged as error:
             read[version] = error
 
     def commit_at(self, version: int) -> Commit | None:

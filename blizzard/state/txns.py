@@ -6,9 +6,9 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from blizzard.errors import NoSuchBytes, UnreadableState
+from blizzard.errors import LogDamaged, NoSuchBytes
 from blizzard.state.delta_checkpoints import newest_checkpoint
-from blizzard.state.delta_log import LOG_FOLDER, OF_FILES, commit_version
+from blizzard.state.delta_log import LOG_FOLDER, OF_FILES, commit_version, lacks_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from blizzard.storage.ranged_file import RangedFile
@@ -29,13 +29,14 @@ class Txn:
 
 def txns_of(store: ObjectStore, *, through: int | None = None, without: Container[int] = _NONE) -> list[Txn]:
     """The newest Txn of each app id, as of version `through` of the table; None: the newest. `without`: commits that
-    are left out, since their Txns are known. Raises UnreadableState if the log lacks a part, or a line is not an
+    are left out, since their Txns are known. Raises LogDamaged if the log lacks a part, or a line is not an
     action."""
     infos = {info.key: info for info in store.list(LOG_FOLDER, recursive=False) if _is_within(info.key, through)}
     checkpoint, files = newest_checkpoint(infos)
     commits = {version: key for key in infos if (version := commit_version(key)) is not None and version > checkpoint}
-    if sorted(commits) != [*range(checkpoint + 1, checkpoint + 1 + len(commits))]:
-        raise UnreadableState(f"the log lacks commits after version {checkpoint}: found {len(commits)} later ones")
+    newest = max(commits, default=checkpoint)
+    if missing := {*range(checkpoint + 1, newest)} - commits.keys():
+        raise lacks_version(min(missing), newest)
     found: dict[str, Txn] = {}
     try:
         for key in (*files, *(commits[version] for version in sorted(commits) if version not in without)):
@@ -43,7 +44,7 @@ def txns_of(store: ObjectStore, *, through: int | None = None, without: Containe
                 txn = _txn(action)
                 found[txn.app_id] = txn
     except (OSError, NoSuchBytes, *json_fields.MALFORMED) as error:
-        raise UnreadableState(f"the log cannot be read: {error!s:.300}") from error
+        raise LogDamaged(f"the log cannot be read: {error!s:.300}") from error
     return [*found.values()]
 
 

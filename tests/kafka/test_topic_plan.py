@@ -130,7 +130,7 @@ def test_topics_that_are_not_there_are_named_as_a_run_names_them(new_lake: NewLa
     lake.produce(b"a")
     both = f"topics: [{lake.topic}, not-there]"
     assert main(["plan", str(lake.config_file(kafka=both))]) == 1  # a new source stops
-    assert "there is no topic not-there on" in capsys.readouterr().err
+    assert "there is no topic not-there on" in capsys.readouterr().out
     lake.run()
     lake.produce(b"b")
     found = plan(lake, capsys, kafka=both)
@@ -165,7 +165,7 @@ def test_a_table_that_is_taken_over_is_planned_behind_the_offsets_that_it_has(
     found = plan(lake, capsys, NDJSON, "take_over: kdi")
     assert (places(found), found["is_new"]) == ([(0, 3, 5, 0), (1, 0, 1, 0)], True)
     assert main(["plan", str(lake.config_file(NDJSON))]) == 1
-    assert "take_over: kdi" in capsys.readouterr().err
+    assert "take_over: kdi" in capsys.readouterr().out
 
 
 def test_a_lost_log_of_the_source_is_read_from_the_copy(new_lake: NewLake, capsys: Capsys) -> None:
@@ -183,7 +183,7 @@ def test_a_lost_log_of_the_source_is_read_from_the_copy(new_lake: NewLake, capsy
     assert places(plan(lake, capsys)) == [(0, 1, 2, 0)]
     (lake.table / "_blizzard" / "p_clicks_checkpoint.json").unlink()
     assert main(["plan", str(lake.config_file())]) == 1
-    assert "reads the positions from the table's Txns" in capsys.readouterr().err
+    assert "reads the positions from the table's Txns" in capsys.readouterr().out
 
 
 def test_a_pipeline_of_files_and_topics_is_one_estimate(new_lake: NewLake, tmp_path: Path, capsys: Capsys) -> None:

@@ -32,6 +32,7 @@ FILE, REFUSED, TORN = "day=1/a.ndjson", "day=1/bad.ndjson", "day=1/torn.ndjson.g
 STATE = "_blizzard/orders_shop"
 ROOT = Path(__file__).parents[2]
 ELSEWHERE: Mapping[str, str] = {
+    "problem": "the source was not audited, and the text says why; found in tests/unit/test_cli_failed_source.py",
     "topic_gone": "tests/kafka/test_topic_audit.py",
     "another_cluster": "tests/kafka/test_topic_audit.py",
     "log_truncated": "tests/kafka/test_truncated_logs.py",
@@ -208,6 +209,11 @@ def a_file_is_announced_that_is_not_there(lake: RebuildLake) -> None:
     manifest(lake).append([Entry("day=1/none", 9, "e", time.time())], writer_id="w", now_ts=time.time())
 
 
+@planted("objects_not_listed")
+def a_link_is_made(lake: RebuildLake) -> None:
+    (lake.folder / "incoming" / "day=1" / "link.ndjson").symlink_to(lake.folder / "incoming" / FILE)
+
+
 @planted("rows_of_unknown_sources")
 def rows_name_a_source_that_nobody_knows(lake: RebuildLake) -> None:
     append(lake, FILE, source="nobody:knows")
@@ -244,6 +250,8 @@ def by_hand(lake: RebuildLake, name: str, report: dict[str, Any]) -> None:
     """What the runbook has somebody delete."""
     for each in report["others"]:
         delete_rows(lake, name, SOURCE=each["source"] or "")
+    for each in report["names"]["objects_not_listed"]:
+        (lake.folder / "incoming" / each["path"]).unlink()
     for notice in report["notices"]:
         if notice["kind"] == "segment_unreadable":
             (number,) = re.findall(r"segment (\d+) of orders:shop", notice["text"])

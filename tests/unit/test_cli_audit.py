@@ -78,7 +78,7 @@ def test_wrong_input(world: OperatorWorld, options: list[str], text: str, capsys
 def test_a_source_that_cannot_be_listed_is_a_failure(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
     world.settings["uri"] = "nowhere"
     assert audit(world) == 1
-    assert "there is no such folder" in capsys.readouterr().err
+    assert "there is no such folder" in capsys.readouterr().out
 
 
 def test_one_source_and_one_folder(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:

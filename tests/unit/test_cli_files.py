@@ -1,6 +1,7 @@
 """`blizzard files`: the life of each file, or why it is not in."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,21 @@ def test_a_path_that_is_nowhere(world: OperatorWorld, capsys: pytest.CaptureFixt
     found = files(world, capsys, GOOD, "a/nowhere.gz", code=1)
     assert (found[GOOD]["state"], found["a/nowhere.gz"]["state"]) == ("committed", "absent")
     assert files(world, capsys, "nowhere/*") == {}
+
+
+def test_what_a_local_source_does_not_list_says_why(world: OperatorWorld, capsys: pytest.CaptureFixture[str]) -> None:
+    incoming = world.folder / "incoming"
+    (incoming / "a" / "link.ndjson.gz").symlink_to(incoming / GOOD)
+    (incoming / "linked").symlink_to(incoming / "a")
+    (incoming / "a" / os.fsdecode(b"bad-\xff.gz")).write_bytes(b"")
+    uri = f"{world.source.files.uri}a/link.ndjson.gz"
+    left_out = dict.fromkeys(("a/link.ndjson.gz", uri, "linked"), "symbolic links are not followed")
+    left_out["a/bad-\udcff.gz"] = "the name is not valid UTF-8"
+    found = files(world, capsys, *left_out, "a/nowhere.gz", code=1)
+    assert {path: (life["state"], life["reason"]) for path, life in found.items()} == {
+        **{path: ("absent", f"source orders:shop does not list it: {why}") for path, why in left_out.items()},
+        "a/nowhere.gz": ("absent", "no source has it, and nothing knows it"),
+    }
 
 
 ODD = ["a[1].ndjson.gz", "b{x}.ndjson.gz", "c?.ndjson.gz", "d*.ndjson.gz", "e{x.ndjson.gz", "f\\g.ndjson.gz", "h[x.gz"]

@@ -98,14 +98,7 @@ def test_a_configuration_that_is_not_there(
     assert "nowhere.yaml" in json.loads(capsys.readouterr().out)["error"]
 
 
-@pytest.mark.parametrize("command", ["audit", "files"])
-def test_a_failure_is_an_object_too(world: OperatorWorld, command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    world.settings["uri"] = "nowhere"
-    assert main([command, str(world.config_file), "--json"]) == 1
-    assert "there is no such folder" in json.loads(capsys.readouterr().out)["error"]
-
-
-@pytest.mark.parametrize("command", ["letters", "plan", "status", "schema-history"])
+@pytest.mark.parametrize("command", ["letters", "status", "schema-history"])
 def test_a_table_that_cannot_be_read(world: OperatorWorld, command: str, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.rmtree(world.lake)
     world.lake.write_text("a file where a folder should be")

@@ -15,6 +15,7 @@ from blizzard.doctor.check import Verdict
 from blizzard.doctor.leftovers import MAX_LOSING_RECEIPTS
 from blizzard.manifest.pending_manifest import Manifest
 from blizzard.manifest.segments import Entry
+from blizzard.state.delta_log import commit_key
 from blizzard.state.receipts import Receipts
 from blizzard.sweep.report import SweepKind, SweepReport
 from blizzard.sweep.reports import SweepReports, read_reports
@@ -236,3 +237,21 @@ def test_lost_events_count_only_with_a_stack(tmp_path: Path) -> None:
     world.store.put(IDENTITY.report_key, missed.to_json().encode())
     assert world.finding("state.lost-events").verdict is Verdict.SKIPPED
     assert json.loads((world.lake / IDENTITY.report_key).read_text())["watermark"]["unannounced"] == 3
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["lost", "torn"])
+def test_a_damaged_log_of_the_table_is_repaired_by_no_run(tmp_path: Path, torn: bool) -> None:
+    """Commits of others follow it, and the newest one of the source is before it."""
+    world = ingested(tmp_path)
+    for _ in range(2):
+        world.commit({"commitInfo": {}})
+    damaged = world.lake / commit_key(2)
+    if torn:
+        write(damaged, b"{")
+    else:
+        damaged.unlink()
+    lost_copy(world)
+    found, of_table = world.finding("state.checkpoint"), world.finding("table.log")
+    assert (found.verdict, of_table.verdict) == (Verdict.PROBLEM, Verdict.PROBLEM)
+    assert ("version 2" in found.found or "commit 2" in found.found, "run --once" in f"{found.advice}") == (True, False)
+    assert "`table.log`" in f"{found.advice}"

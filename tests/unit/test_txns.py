@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from blizzard.errors import UnreadableState
+from blizzard.errors import LogDamaged
 from blizzard.state.delta_log import commit_key
 from blizzard.state.txns import Txn, txns_of
 from blizzard.storage.memory import MemoryStore
@@ -34,12 +34,19 @@ def test_the_newest_txn_of_each_app_id_counts() -> None:
 
 @pytest.mark.parametrize("torn", [b"torn", b'{"commitInfo":{}}\n{"tx', b"[1]", commit(a=1)[:40]])
 def test_a_commit_that_cannot_be_read_may_have_a_txn(torn: bytes) -> None:
-    with pytest.raises(UnreadableState, match="the log cannot be read"):
+    with pytest.raises(LogDamaged, match="the log cannot be read"):
         txns_of(store_of(commit(a=0), torn))
 
 
-def test_a_missing_commit_may_have_a_txn() -> None:
+@pytest.mark.parametrize(("lost", "named", "newest"), [([1], 1, 2), ([0], 0, 2), ([0, 1], 0, 2)])
+def test_a_missing_commit_may_have_a_txn(lost: list[int], named: int, newest: int) -> None:
+    """And the error names it, with what to do."""
     store = store_of(commit(a=0), commit(a=1), commit(a=2))
-    store.delete([commit_key(1)])
-    with pytest.raises(UnreadableState, match="the log lacks commits after version -1"):
+    store.delete(map(commit_key, lost))
+    with pytest.raises(LogDamaged) as raised:
         txns_of(store)
+    assert str(raised.value) == (
+        f"the log lacks version {named}, although it has version {newest}. Restore the file {commit_key(named)} from a "
+        "copy, or the table to a version before it."
+    )
+    assert txns_of(store, through=-1) == []
