@@ -68,10 +68,9 @@ def command(
     at. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected(load_config(file, environ), pipeline, source)
+    chosen, settings = selected(load_config(file, environ), pipeline, source), S3Settings.from_environment(environ)
     since_ts = point_in_time(since, "--since", now_ts) if since else None
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
-    settings = S3Settings.from_environment(environ)
     with steps(visible=not as_json) as show:
         found = _all_found(chosen, asked, settings, now_ts, show)
     nowhere = _nowhere(asked, {*found.quiet, *(life.path for life in found.lives)}, chosen, found.failed)
