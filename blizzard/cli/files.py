@@ -69,10 +69,9 @@ def command(
     at. 2: the input is wrong.
     """
     environ, now_ts = variables(), time.time()
-    chosen = selected(load_config(file, environ), pipeline, source)
+    chosen, settings = selected(load_config(file, environ), pipeline, source), S3Settings.from_environment(environ)
     since_ts = optional_point_in_time(since, "--since", now_ts)
     asked = Asked(_not_empty(globs or []), since_ts, frozenset(state or ()), limit)
-    settings = S3Settings.from_environment(environ)
     refuse_other_paths(asked.globs, chosen, settings)
     with steps(visible=not as_json) as progress:
         found = _all_found(chosen, asked, settings, now_ts, progress)

@@ -157,8 +157,8 @@ def test_a_letter_that_cannot_be_read(world: OperatorWorld, capsys: pytest.Captu
     ("options", "text"),
     [
         (["--since", "yesterday"], "--since yesterday: expected a date or time"),
-        (["--since", ""], "--since : expected a date or time"),
-        (["--until", ""], "--until : expected a date or time"),
+        (["--since", ""], "--since: expected a date or time"),
+        (["--until", ""], "--until: expected a date or time"),
         (["--reason", ""], "--reason: found an empty text"),
         (["--raw", ""], "--raw: found an empty text"),
         (["--path", "[a"], "--path [a:"),
