@@ -203,8 +203,8 @@ def test_whole_processes_are_compared_with_a_loop(options: RunOptions, monkeypat
     result = engine.run(options)
     whole, dropped, commits = result.tables
     assert [row[0].rpartition(", ")[2] for row in whole.rows] == [
-        *("local", "deltalake loop", "local", "local"),
-        *(2 * ("local", "deltalake loop", "deltalake loop on each core")),
+        *("local", "deltalake loop", "bare limit", "local", "local"),
+        *(2 * ("local", "deltalake loop", "deltalake loop on each core", "bare limit")),
     ]
     assert [row[0] for row in dropped.rows] == ["local, names in order", "local, random names"]
     assert [row[0] for row in commits.rows] == [

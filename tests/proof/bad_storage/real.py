@@ -181,13 +181,12 @@ class SparkBadStorage:
                 return plan
 
     def _check_unharmed(self, part: Part, plan: Plan, ended: Ended, engine: str) -> None:
-        """deltalake does not recognise a commit of its own: the job looks whether the table has it. There is no other
-        job with which it could race."""
+        """Each engine recognises its own commit, and there is no other job with which it could race."""
         if ended.code:
             self._fail(f"{part.what}, nothing else, and the job gave up: {ended.failures}")
         unclear = [event for event in ended.events if event["event"] == "commit_unclear"]
         lost_races = [event for event in ended.events if event["event"] == "race_lost"]
-        if lost_races or (unclear and engine == "spark"):
+        if lost_races or unclear:
             self._fail(f"a commit whose answer was lost was taken for another's: {unclear}, {lost_races}")
         commits = sum(event["event"] == "batch_committed" for event in ended.events)
         lost = {*plan.lost_delta_commits}
