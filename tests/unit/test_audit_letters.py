@@ -71,7 +71,7 @@ def test_the_letter_of_a_file_that_is_gone_is_written_anew(
     letter.unlink()
     (world.folder / "incoming" / TORN).unlink()
     assert main(["audit", str(world.config_file), "--repair"]) == 1
-    assert "0 files were announced again" in capsys.readouterr().out
+    assert "nothing was to announce" in capsys.readouterr().out
 
 
 def test_letters_of_a_file_that_is_gone_are_missed_too(world: OperatorWorld) -> None:

@@ -351,7 +351,8 @@ def test_what_storage_refuses_is_no_damage(world: OperatorWorld, capsys: pytest.
     moved = data_file(world, 1).rename(world.folder / "moved")
     data_file(world, 1).symlink_to(moved)
     assert main(["audit", str(world.config_file), "--json"]) == 1
-    assert "symbolic link" in json.loads(capsys.readouterr().out)["error"]
+    (report,) = json.loads(capsys.readouterr().out)
+    assert (report["verdict"], "symbolic link" in report["problem"]) == ("bad", True)
 
 
 def test_with_a_lost_ledger_a_lost_data_file_is_still_an_answer(world: OperatorWorld) -> None:
