@@ -232,7 +232,7 @@ def test_wrong_input_is_named_and_nothing_is_done(tmp_path: Path, capsys: pytest
         (["replay", config, "--reason", ""], "--reason: found an empty text"),
         (["replay", config, "--stage", ""], "--stage"),
         (["replay", config, "--since", ""], "--since: expected a date or time"),
-        (["replay", config, "--until", ""], "--until : expected a date or time"),
+        (["replay", config, "--until", ""], "--until: expected a date or time"),
         (["replace", config], "expected --path or --partition"),
         (["replace", config, "--partition", "/"], "--partition: expected a folder of the source"),
         (["replace", config, "--path", "x*", "--engine", "auto"], "nothing of orders:shop matches"),
