@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from blizzard.errors import BlizzardError, LostRace, PermanentError, RetryableError, UnreadableState
+from blizzard.errors import BlizzardError, LogDamaged, LostRace, PermanentError, RetryableError
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.engines.spark.snapshot import PARTITIONS_SETTING
@@ -51,7 +51,7 @@ def test_every_call_reports_a_log_that_delta_cannot_read(world: World) -> None:
     del found["replace"]
     expected: dict[str, object] = dict.fromkeys(found, RetryableError)
     if world.engine != "spark":
-        expected["txns"] = UnreadableState
+        expected["txns"] = LogDamaged
     if world.engine == "local":
         expected["orphan_files"] = NeedsSpark
     assert found == expected
