@@ -13,11 +13,18 @@ Action = Mapping[str, Any]
 
 
 def append_info(partition_by: Sequence[str], now_ms: int, user_metadata: str) -> Action:
+    parameters = {"mode": "Append", "partitionBy": json.dumps(list(partition_by))}
+    return commit_info("WRITE", parameters, now_ms, user_metadata, is_blind_append=True)
+
+
+def commit_info(
+    operation: str, parameters: Mapping[str, str], now_ms: int, user_metadata: str, *, is_blind_append: bool
+) -> Action:
     said = {
         "timestamp": now_ms,
-        "operation": "WRITE",
-        "operationParameters": {"mode": "Append", "partitionBy": json.dumps(list(partition_by))},
-        "isBlindAppend": True,
+        "operation": operation,
+        "operationParameters": parameters,
+        "isBlindAppend": is_blind_append,
         "userMetadata": user_metadata,
         "txnId": str(uuid4()),
     }

@@ -4,14 +4,13 @@ the first column of type TIMESTAMP_NTZ it forgets what the protocol had without 
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
 from deltalake import DeltaTable
 from deltalake.table import ProtocolVersions
 from pyspark.sql.types import StructType
 
 from blizzard.state.delta_protocol import WITH_FEATURES
-from spark_job.engines.local.log_file import Action, txn_actions
+from spark_job.engines.local.log_file import Action, commit_info, txn_actions
 from spark_job.ports.table import NO_TXNS, Txns
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.schema import NTZ, has_ntz
@@ -37,14 +36,6 @@ def schema_actions(
 ) -> list[Action]:
     """`after`: the table with its new columns and properties. `txns`: versions by app id."""
     metadata, schema = table.metadata(), after.schema
-    said = {
-        "timestamp": now_ms,
-        "operation": "ADD COLUMNS",
-        "operationParameters": {},
-        "isBlindAppend": False,
-        "userMetadata": user_metadata,
-        "txnId": str(uuid4()),
-    }
     texts: dict[str, str | None] = {"name": metadata.name, "description": metadata.description}
     changed = {
         "id": str(metadata.id),
@@ -57,7 +48,7 @@ def schema_actions(
     }
     protocol = _protocol_after(table.protocol(), schema)
     return [
-        {"commitInfo": said},
+        commit_info("ADD COLUMNS", {}, now_ms, user_metadata, is_blind_append=False),
         *([] if protocol is None else [{"protocol": protocol}]),
         {"metaData": changed},
         *txn_actions(txns, now_ms),

@@ -104,14 +104,14 @@ class AppendTransaction:
     def _write_append(self, files: Sequence[DataFile], txns: Mapping[str, int], now_ms: int, user_metadata: str) -> int:
         """Returns the version before the one that it makes: the one that was read, or a later one if others have
         committed meanwhile and what this commit follows from still holds."""
-        expected = self._premises(txns)
         partition_by = self._table.metadata().partition_columns
         actions = [append_info(partition_by, now_ms, user_metadata), *txn_actions(txns, now_ms), *add_actions(files)]
         content = encoded(actions)
         for _ in range(MAX_OVERTAKEN):
             before = self.version
-            if self._create(before + 1, content):
+            if _created(self._store, before + 1, content):
                 return before
+            expected = self._premises(txns)
             with translating_delta_errors("reading the commits that others have made meanwhile"):
                 self._table.update_incremental()
             if self.version == before:  # what was found is not a commit of this table
@@ -130,18 +130,8 @@ class AppendTransaction:
 
     def _write_change(self, actions: Sequence[Action]) -> None:
         """As the version after the one that was read, or not at all."""
-        if not self._create(self.version + 1, encoded(actions)):
+        if not _created(self._store, self.version + 1, encoded(actions)):
             raise LostRace(f"another commit has made version {self.version + 1} of the table meanwhile")
-
-    def _create(self, version: int, content: bytes) -> bool:
-        """Returns whether this version was not there yet."""
-        try:
-            self._store.create(commit_key(version), content)
-        except AlreadyExists:
-            return False
-        except (RetryableError, OSError) as error:
-            raise CommitOutcomeUnknown(first_line(str(error))) from error
-        return True
 
     def _follow_up(self, before: int) -> None:
         """After a commit that stands. Raises CommitOutcomeUnknown if it may not be on the disk yet."""
@@ -224,13 +214,20 @@ class FirstCommit:
             *txn_actions({app_id: sequence, **self._txns}, now_ms),
             *add_actions(files),
         ]
-        try:
-            self._store.create(commit_key(0), encoded(actions))
-        except AlreadyExists as error:
-            raise LostRace(f"another commit has made table {self._uri} meanwhile") from error
-        except (RetryableError, OSError) as error:
-            raise CommitOutcomeUnknown(first_line(str(error))) from error
+        if not _created(self._store, 0, encoded(actions)):
+            raise LostRace(f"another commit has made table {self._uri} meanwhile")
         return 0
+
+
+def _created(store: ObjectStore, version: int, content: bytes) -> bool:
+    """Returns whether this version was not there yet."""
+    try:
+        store.create(commit_key(version), content)
+    except AlreadyExists:
+        return False
+    except (RetryableError, OSError) as error:
+        raise CommitOutcomeUnknown(first_line(str(error))) from error
+    return True
 
 
 def _why_spark_makes(table: NewTable) -> str | None:
