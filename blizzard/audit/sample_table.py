@@ -19,7 +19,7 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import opened
-from blizzard.table.table_columns import FILLED_METADATA
+from blizzard.table.table_columns import filled_columns
 
 TABLE, OTHERS = "table", "others"
 """Folders beside the configuration: the table, and the files of another source, which has none."""
@@ -67,8 +67,7 @@ def columns_of(uri: str, version: int, s3: S3Settings) -> Columns:
         schema, metadata = json.loads(table.schema().to_json()), table.metadata()
     properties = metadata.configuration
     constraints = {name: value for name, value in properties.items() if name.startswith(CONSTRAINT_PROPERTY)}
-    filled = frozenset(field["name"] for field in schema["fields"] if FILLED_METADATA & {*field["metadata"]})
-    return Columns(_as_read(schema), metadata.partition_columns, constraints, filled)
+    return Columns(_as_read(schema), metadata.partition_columns, constraints, filled_columns(table))
 
 
 def _as_read(schema: Mapping[str, Any]) -> Mapping[str, Any]:

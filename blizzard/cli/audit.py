@@ -5,8 +5,9 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -84,7 +85,9 @@ def _reports(
     processes = ReadingProcesses(len(os.sched_getaffinity(0)))
     try:
         with steps(visible=visible) as shown:
-            return [_answer(config, *each, settings, wish, processes, shown) for each in wanted]
+            return [
+                _answer(*each, partial(_report, config, *each, settings, wish, processes, shown)) for each in wanted
+            ]
     finally:
         processes.close()
 
@@ -104,18 +107,10 @@ def show_all(reports: Sequence[Answer]) -> None:
             show_topics(report)
 
 
-def _answer(
-    config: Config,
-    pipeline: Pipeline,
-    source: Source,
-    settings: S3Settings,
-    wish: "Wish",
-    processes: ReadingProcesses,
-    shown: Steps,
-) -> Answer:
-    """Of one source, whatever becomes of the others. Raises ConfigError."""
+def _answer(pipeline: Pipeline, source: Source, audit: Callable[[], Answer]) -> Answer:
+    """That of the `audit` of this source, whatever becomes of the others. Raises ConfigError."""
     try:
-        return _report(config, pipeline, source, settings, wish, processes, shown)
+        return audit()
     except ConfigError:
         raise
     except ProcessEnded as error:

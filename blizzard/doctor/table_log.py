@@ -9,7 +9,7 @@ from typing import Any
 
 from blizzard.errors import LogDamaged
 from blizzard.state.delta_checkpoints import newest_checkpoint
-from blizzard.state.delta_log import LOG_FOLDER, commit_key, commit_version, lacks_version
+from blizzard.state.delta_log import LOG_FOLDER, cannot_be_read, commit_key, commit_version, lacks_version
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.parallel_calls import ParallelCalls
@@ -137,10 +137,7 @@ def _read_commit(store: ObjectStore, version: int, found: dict[int, list[dict[st
     try:
         found[version] = [json_fields.mapping(json.loads(line)) for line in lines if line]
     except json_fields.MALFORMED as error:
-        raise LogDamaged(
-            f"commit {version} of the Delta log cannot be read ({error!s:.200}). Restore the file from a copy, or the "
-            "table to a version before it."
-        ) from error
+        raise cannot_be_read(version, f"{error!s:.200}") from error
 
 
 def _describe(version: int, actions: Sequence[Mapping[str, Any]]) -> LoggedCommit:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
-from blizzard.errors import LogDamaged, NotFound
-from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail, commit_key
+from blizzard.errors import NotFound
+from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail, cannot_be_read, commit_key
 from blizzard.state.identity import APP_ID_PREFIX
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
@@ -54,10 +54,7 @@ def _each(
         except NotFound:
             found[version] = if_gone
         except json_fields.MALFORMED as error:
-            raise LogDamaged(
-                f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the "
-                "table to a version before it."
-            ) from error
+            raise cannot_be_read(version, error) from error
 
     with ParallelCalls(PARALLEL_READS, name="log") as calls:
         for version in versions:

@@ -50,6 +50,13 @@ def lacks_version(version: int, newest: int) -> LogDamaged:
     )
 
 
+def cannot_be_read(version: int, why: object) -> LogDamaged:
+    return LogDamaged(
+        f"commit {version} of the Delta log cannot be read ({why}). Restore the file from a copy, or the table to a "
+        "version before it."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
     """One version of the table: its Txns (app id to version), its time (Unix seconds), its userMetadata.
@@ -96,10 +103,7 @@ def parse_commit(version: int, data: bytes) -> Commit:
                 committed_ts = None if millis is None else millis / 1000
                 operation = json_fields.optional_text(said.get("operation"))
     except json_fields.MALFORMED as error:
-        raise LogDamaged(
-            f"commit {version} of the Delta log cannot be read ({error}). Restore the file from a copy, or the table "
-            "to a version before it."
-        ) from error
+        raise cannot_be_read(version, error) from error
     how = [
         found if isinstance(found := said.get(f"operation{name}"), dict) else {} for name in ("Parameters", "Metrics")
     ]

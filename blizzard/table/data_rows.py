@@ -1,7 +1,6 @@
 """All columns of the rows of one data file, with the values of its partition, without the rows that are deleted."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -9,11 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from blizzard.errors import NoSuchBytes
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
 from blizzard.table.added_files import AddedFile
-from blizzard.table.source_column import BATCH_ROWS, FOOTER_BYTES, damaged
+from blizzard.table.source_column import BATCH_ROWS, FOOTER_BYTES, reading
 
 READ_BYTES = 4 << 20
 """Of a column, in one request."""
@@ -35,7 +33,7 @@ class DataRows:
         self._kinds = {field.name: field.type for field in schema}
         self._partition = {name: pa.scalar(value, self._kinds[name]) for name, value in partition.items()}
         self._deleted = pa.array(deleted, pa.int64())
-        with self._naming_the_file():
+        with reading(self._path):
             data = RangedFile(store, self._path, file.size, tail_bytes=FOOTER_BYTES)
             self._file = pq.ParquetFile(
                 data, pre_buffer=False, buffer_size=READ_BYTES, coerce_int96_timestamp_unit="us"
@@ -45,7 +43,7 @@ class DataRows:
         """A column that the file does not have is left out, and may be a field of a struct, too. `paths`: of the files
         whose rows are wanted; others may be among them."""
         at = 0
-        with self._naming_the_file():
+        with reading(self._path):
             for group in range(self._file.num_row_groups):
                 first, at = at, at + self._file.metadata.row_group(group).num_rows
                 if paths is None or self._may_have(group, paths):
@@ -81,13 +79,6 @@ class DataRows:
             return values.cast(self._kinds.get(name, values.type), safe=False)
         except (pa.ArrowNotImplementedError, pa.ArrowTypeError):  # of earlier versions, if a struct has got fields
             return values.cast(_without_views(values.type))
-
-    @contextmanager
-    def _naming_the_file(self) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, NoSuchBytes) as error:
-            raise damaged(self._path, error) from error
 
 
 def _without_views(kind: pa.DataType) -> pa.DataType:

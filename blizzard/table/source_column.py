@@ -38,7 +38,7 @@ class SourceColumn:
 
     def __init__(self, store: ObjectStore, file: AddedFile) -> None:
         self._path = unquote(file.path)
-        with self._naming_the_file():
+        with reading(self._path):
             self._data = RangedFile(store, self._path, file.size, tail_bytes=FOOTER_BYTES)
             self._file = pq.ParquetFile(
                 self._data, pre_buffer=False, buffer_size=PIECE_BYTES, coerce_int96_timestamp_unit="us"
@@ -66,17 +66,10 @@ class SourceColumn:
             rows = self._file.metadata.row_group(group).num_rows
             yield pa.table({name: pa.nulls(rows, FIELDS[name]) for name in fields})
             return
-        with self._naming_the_file(), self._held(group, paths):
+        with reading(self._path), self._held(group, paths):
             batches = self._file.iter_batches(BATCH_ROWS, row_groups=[group], columns=paths, use_threads=False)
             for batch in batches:
                 yield pa.table({name: source_field(batch.column("_source"), name) for name in fields})
-
-    @contextmanager
-    def _naming_the_file(self) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, NoSuchBytes) as error:
-            raise damaged(self._path, error) from error
 
     def _held(self, group: int, paths: Sequence[str]) -> AbstractContextManager[None]:
         metadata = self._file.metadata.row_group(group)
@@ -94,12 +87,17 @@ def source_field(whole: pa.StructArray, name: str) -> pa.Array:
     return pc.struct_field(whole, name).cast(FIELDS[name])
 
 
-def damaged(path: str, error: Exception) -> DataFileDamaged:
-    why = f"{type(error).__name__}: {first_line(str(error))}"
-    return DataFileDamaged(
-        f"the data file {path} cannot be read ({why}). Restore it from a version or a backup of the bucket or disk, or "
-        "the table to a version before it."
-    )
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Raises DataFileDamaged, with the path of the data file, for what no Parquet file gives."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, NoSuchBytes) as error:
+        why = f"{type(error).__name__}: {first_line(str(error))}"
+        raise DataFileDamaged(
+            f"the data file {path} cannot be read ({why}). Restore it from a version or a backup of the bucket or "
+            "disk, or the table to a version before it."
+        ) from error
 
 
 def _start(column: pq.ColumnChunkMetaData) -> int:

@@ -40,11 +40,14 @@ def _read(uri: str, version: int, settings: S3Settings) -> TableColumns:
 
 def columns_of(table: "DeltaTable") -> TableColumns:
     """Errors of deltalake."""
-    schema = table.schema()
-    filled = frozenset(field.name for field in schema.fields if FILLED_METADATA & {*field.metadata})
     partitions = {}
     if table.metadata().partition_columns:
         actions = pa.table(table.get_add_actions())
         paths = (unquote(path) for path in actions["path"].to_pylist())
         partitions = dict(zip(paths, actions["partition"].to_pylist(), strict=True))
-    return TableColumns(pa.schema(schema.to_arrow()), partitions, filled)
+    return TableColumns(pa.schema(table.schema().to_arrow()), partitions, filled_columns(table))
+
+
+def filled_columns(table: "DeltaTable") -> frozenset[str]:
+    """As in TableColumns."""
+    return frozenset(field.name for field in table.schema().fields if FILLED_METADATA & {*field.metadata})
