@@ -35,7 +35,7 @@ def config_of(work: Work, number: int) -> str:
     source = {
         "uri": work.source_uri,
         "format": work.data.format,
-        "pattern": f"**/*{EXTENSIONS[work.data.format]}",
+        "pattern": f"**/*{EXTENSIONS.get(work.data.format, '')}",
         "schema": work.data.schema,
         "partition_columns": {"date": "date"},
         "settle_delay_secs": 0,

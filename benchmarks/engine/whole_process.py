@@ -29,6 +29,7 @@ class Ended:
 
 def timed(command: Sequence[str]) -> Ended:
     """Raises ContenderFailed unless it ends with 0."""
+    os.sync()  # so that it does not wait for writes of the one before
     began = time.monotonic()
     process = subprocess.Popen(
         command, cwd=ROOT, env=dict(variables()), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -18,6 +18,7 @@ BENCHMARKS = (
     "history",
     "wide",
     "formats",
+    "large",
     "dirty",
     "rules",
     "skew",

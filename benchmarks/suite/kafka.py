@@ -1,6 +1,7 @@
 """`kafka`: a topic read into a table, by Blizzard, by Structured Streaming, and by a consumer that throws away."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -107,6 +108,7 @@ def _measured(
 ) -> tuple[float, float, float]:
     """Seconds cold and warm, and the peak memory of all processes in MB."""
     with _folder() as folder:
+        os.sync()  # as before each contender of the other benchmarks
         started_ts = time.time()
         task = Task(contender, form, cluster.bootstrap_servers, messages, str(folder), options.cores, started_ts)
         process = subprocess.Popen(

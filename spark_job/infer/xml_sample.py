@@ -12,7 +12,7 @@ from blizzard.infer.observed import FieldSeen, Observed
 from blizzard.infer.types import STRING, VOID, merge_all
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.formats.xml.elements import ATTRIBUTE_PREFIX, VALUE
-from spark_job.formats.xml.rows import RowReader, tag_of
+from spark_job.formats.xml.rows import RowReader, elements_of, tag_of
 from spark_job.infer.heads import Head
 
 _BLANKS = " \t\r\n"
@@ -51,7 +51,7 @@ def observe_xml(
     for head in heads:
         for row in _rows(head, row_tag, ignore_namespace=ignore_namespace):
             observed.records += 1
-            _add(root, etree.fromstring(row), ignore_namespace=ignore_namespace)
+            _add(root, elements_of(row)[0], ignore_namespace=ignore_namespace)
             root.count += 1
     if observed.records:
         kind = _type(root, "", kind_of, observed)

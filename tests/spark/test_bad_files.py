@@ -3,7 +3,6 @@
 import gzip
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from blizzard.errors import PermanentError
 from tests.spark.engine_lake import ON_BOTH, EngineLake, lake_of
-from tests.spark.lake import Lake, ids, no_spark
+from tests.spark.lake import Lake, ids
 
 MIB = 1 << 20
 DAY = "date=2024-01-28"
@@ -19,10 +18,13 @@ HOSTILE = f'{DAY}/it\'s a "key" \\ 100% + \u00e9.ndjson'
 SETTINGS = {"partition_columns": {"date": "date"}, "limits": {"max_file_bytes": "4MiB", "max_record_bytes": "1MiB"}}
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[EngineLake]:
-    with closing(EngineLake(tmp_path, no_spark)) as made:
+@pytest.fixture(params=["local"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EngineLake]:
+    with lake_of(request, tmp_path) as made:
         yield made
+
+
+on_both = pytest.mark.parametrize("lake", ON_BOTH, indirect=True)
 
 
 @pytest.fixture(scope="module", params=ON_BOTH)
@@ -126,6 +128,7 @@ def test_every_file_is_counted_and_settled_including_empty_ones(lake_with_bad_fi
     }
 
 
+@on_both
 def test_a_refused_file_is_ingested_after_it_was_corrected(lake: Lake) -> None:
     """The table holds no rows of it under any etag, so it counts as late."""
     lake.put("a.ndjson.gz", *ids(0, 2))
@@ -152,6 +155,7 @@ def test_each_line_of_text_is_a_row_and_invalid_utf8_keeps_its_bytes(lake: Lake)
     assert (letter["row"], letter["raw_base64"]) == (4, "bmHvdmU=")
 
 
+@on_both
 def test_a_batch_of_only_bad_files_is_committed_so_that_none_is_read_twice(lake: Lake) -> None:
     lake.put("a.ndjson", "broken")
     lake.put_bytes("b.ndjson.gz", b"no gzip")

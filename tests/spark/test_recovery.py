@@ -76,6 +76,11 @@ def corrupt_checkpoints(lake: EngineLake, *versions: int) -> None:
 
 
 def insert_foreign_row(lake: EngineLake) -> None:
+    """By another program with the engine of the jobs."""
+    if lake.chosen == "spark":
+        theirs = "named_struct('source', 'them', 'file', 'theirs', 'row', 0L, 'sequence', 7L)"
+        lake.spark().sql(f"INSERT INTO delta.`{lake.table}` (id, n, _source) VALUES ('foreign', -1L, {theirs})")
+        return
     theirs = {"source": "them", "file": "theirs", "row": 0, "sequence": 7}
     columns = [pa.field("id", pa.string(), nullable=False), pa.field("n", pa.int64()), pa.field("_source", SOURCE)]
     row = pa.table({"id": ["foreign"], "n": [-1], "_source": [theirs]}, pa.schema(columns))
@@ -165,12 +170,13 @@ DAMAGES: list[tuple[Callable[[EngineLake], None], list[int | None]]] = [
 ]
 """And the sequences of the states from which the run repairs what is lost; None: there is none."""
 OF_THE_ENGINE = (
+    others_committed_since,
     the_log_was_cleaned_up,
     the_newest_states_are_torn,
     every_state_is_torn_and_manifest_and_receipts_are_gone,
     the_log_was_cleaned_up_and_the_copy_is_lost,
 )
-"""After these the engine is asked for Txns and rows."""
+"""After these the engine is asked for Txns and rows, or finds a commit of another program with that engine."""
 
 
 @pytest.mark.parametrize(("damage", "repaired_from"), DAMAGES)

@@ -184,6 +184,7 @@ def test_the_goals_are_those_that_were_set() -> None:
             "arrow_loop": "at least 1",
             "arrow_copy": "at most 1.5",
         },
+        "large": {"memory": "at most 1"},
         "dirty": {"clean": "at most 1.3"},
         "skew": {"idle": "at most 0.2", "slots": "at most 0.2", "memory": "at most 1"},
         "s3": {"big": "at least 0.8", "small": "at least 0.8"},

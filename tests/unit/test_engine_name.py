@@ -1,6 +1,7 @@
 """What is known of an engine before it is made, and that nobody else asks which one it is."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def test_a_comparison_with_the_name_of_an_engine_is_seen(text: str) -> None:
     assert [*asks_for_an_engine(text)]
 
 
-def test_nothing_beside_the_seam_asks_which_engine_it_is() -> None:
+def test_nothing_beside_the_seam_compares_with_the_name_of_an_engine() -> None:
     files = [file for folder in ("blizzard", "spark_job", "functions") for file in (ROOT / folder).rglob("*.py")]
     assert len(files) > 100
     found = {
@@ -64,3 +65,20 @@ def test_nothing_beside_the_seam_asks_which_engine_it_is() -> None:
         for line in asks_for_an_engine(file.read_text())
     }
     assert found == set()
+
+
+BEFORE_THE_JOB = ("blizzard/cli/", "blizzard/config/", "blizzard/doctor/", "spark_job/against_table/")
+"""Commands and checks that refuse, or say beforehand, what no engine of that name can do."""
+
+
+def test_the_job_itself_does_not_ask_what_its_engine_can_do() -> None:
+    files = {
+        f"{file.relative_to(ROOT)}": file
+        for folder in ("blizzard", "spark_job", "functions")
+        for file in (ROOT / folder).rglob("*.py")
+    }
+    asking = {
+        name for name, file in files.items() if re.search(r"\.(has_spark|needs_spark)\b(?! import)", file.read_text())
+    }
+    assert len(asking) > 4
+    assert [name for name in asking if not name.startswith(BEFORE_THE_JOB)] == []

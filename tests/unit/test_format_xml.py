@@ -119,8 +119,21 @@ def test_records_with_as_many_levels_as_the_parser_reads_are_read() -> None:
         levels += 1
     assert levels > 200
     assert read("v STRING", nested(levels)).rows == {0: {"v": None}}
-    with pytest.raises(FileFault, match="not well-formed XML"):
+    with pytest.raises(FileFault, match=r"limit of the XML parser, after 0 records: .* more than 255 levels"):
         read("v STRING", nested(levels + 1))
+
+
+def test_a_text_that_is_larger_than_the_parser_takes_is_told_as_that() -> None:
+    fits, too_much = (f"<all><one><v>{'x' * count}</v></one></all>" for count in (9_000_000, 12_000_000))
+    assert [len(row["v"]) for row in read("v STRING", fits, limits=ROOMY).values] == [9_000_000]
+    with pytest.raises(FileFault, match=r"limit of the XML parser, after 0 records: found a text .* 10,000,000 bytes"):
+        read("v STRING", too_much, limits=ROOMY)
+
+
+def test_a_record_that_was_taken_in_pieces_is_read_as_a_whole() -> None:
+    """libxml2 lets a larger attribute pass if it gets it bit by bit."""
+    stored = f"<all><one v='{'x' * 12_000_000}'/><one v='a'/></all>"
+    assert [len(row["_v"]) for row in read("_v STRING", stored, limits=ROOMY).values] == [12_000_000, 1]
 
 
 def _is_read(stored: bytes) -> bool:
@@ -137,6 +150,7 @@ def test_each_of_many_records_has_its_own_namespaces_and_unknown_names() -> None
     assert [row["v"] for row in found.values] == [1, 2, 3] * 2_000
 
 
+ROOMY = Limits(max_record_bytes=64 << 20)
 SECRET = '<!DOCTYPE all [<!ENTITY e SYSTEM "file:///etc/passwd">]><all><one><v>&e;</v></one></all>'
 LAUGHS = '<!DOCTYPE all [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">]><all><one><v>&b;</v></one></all>'
 

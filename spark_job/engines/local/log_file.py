@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from spark_job.ports.table import Txns
 from spark_job.table.add_action import add_fields
+from spark_job.table.log_actions import txn_fields
 from spark_job.write.data_file import DataFile
 
 Action = Mapping[str, Any]
@@ -37,7 +38,7 @@ def add_actions(files: Iterable[DataFile]) -> list[Action]:
 
 def txn_actions(txns: Txns, now_ms: int) -> list[Action]:
     """`txns`: versions by app id."""
-    return [{"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}} for app_id, version in txns.items()]
+    return [{"txn": txn_fields(app_id, version, now_ms)} for app_id, version in txns.items()]
 
 
 def encoded(actions: Sequence[Action]) -> bytes:

@@ -4,7 +4,6 @@ commit builds the table that follows and throws it away: twice the time of a lar
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from uuid import uuid4
 
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
@@ -22,6 +21,7 @@ from spark_job.table.constraints import CONSTRAINT_PROPERTY
 from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
+from spark_job.table.log_actions import metadata_fields
 from spark_job.table.schema import has_ntz
 from spark_job.table.stats_columns import stats_columns
 from spark_job.write.data_file import DataFile
@@ -210,7 +210,7 @@ class FirstCommit:
         actions: list[Action] = [
             append_info(self._table.partition_by, now_ms, user_metadata),
             {"protocol": _protocol_of(self._table)},
-            {"metaData": _metadata(self._table, now_ms)},
+            {"metaData": metadata_fields(self._table, self._table.properties, now_ms)},
             *txn_actions({app_id: sequence, **self._txns}, now_ms),
             *add_actions(files),
         ]
@@ -246,17 +246,6 @@ def _protocol_of(table: NewTable) -> dict[str, Any]:
     if not has_ntz(table.schema):
         return PROTOCOL_WITH_CHECKS if checks else PROTOCOL
     return protocol_with_ntz(["checkConstraints"] if checks else [])
-
-
-def _metadata(table: NewTable, now_ms: int) -> Mapping[str, Any]:
-    return {
-        "id": str(uuid4()),
-        "format": {"provider": "parquet", "options": {}},
-        "schemaString": table.schema.json(),
-        "partitionColumns": list(table.partition_by),
-        "configuration": dict(table.properties),
-        "createdTime": now_ms,
-    }
 
 
 def _changed(expected: Mapping[str, object], found: Mapping[str, object]) -> str:

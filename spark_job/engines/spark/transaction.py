@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
-from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +16,7 @@ from spark_job.engines.spark.spark_errors import SPARK_ERRORS
 from spark_job.table.add_action import add_fields
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
+from spark_job.table.log_actions import metadata_fields, txn_fields
 from spark_job.table.schema import has_ntz
 from spark_job.table.widening import WIDENING_PROPERTY, with_type_changes
 from spark_job.write.data_file import DataFile
@@ -128,14 +128,8 @@ class Transaction:
 
     def create_table(self, table: NewTable) -> None:
         """If two commits do so, the second one gets ProtocolChangedException."""
-        metadata = {
-            "id": str(uuid4()),
-            "format": {"provider": "parquet", "options": {}},
-            "schemaString": table.schema.json(),
-            "partitionColumns": list(table.partition_by),
-            "configuration": {**table.properties, **(CLUSTERING_FEATURES if table.cluster_by else {})},
-            "createdTime": time.time_ns() // 1_000_000,
-        }
+        properties = {**table.properties, **(CLUSTERING_FEATURES if table.cluster_by else {})}
+        metadata = metadata_fields(table, properties, time.time_ns() // 1_000_000)
         self._java.updateMetadata(self._action("metaData", metadata), False)
         if table.cluster_by:
             self._domains = [self._clustering(table.cluster_by)]
@@ -237,7 +231,7 @@ class Transaction:
         """A Java list of them, and of what else the commit has beside files."""
         actions, now_ms = self._jvm.java.util.ArrayList(), time.time_ns() // 1_000_000
         for app_id, version in txns.items():
-            actions.add(self._action("txn", {"appId": app_id, "version": version, "lastUpdated": now_ms}))
+            actions.add(self._action("txn", txn_fields(app_id, version, now_ms)))
         for domain in self._domains:
             actions.add(domain)
         return actions

@@ -21,7 +21,7 @@ from spark_job.formats.records_table import ParsedParts, RecordsSchema
 from spark_job.formats.text_values import TextRules
 from spark_job.formats.unknown_counts import UnknownCounts
 from spark_job.formats.xml.elements import Misfit
-from spark_job.formats.xml.rows import RowReader
+from spark_job.formats.xml.rows import RowReader, elements_of
 from spark_job.formats.xml.ruled_reader import RuledReader
 
 _TOGETHER_BYTES = 64 << 10
@@ -99,16 +99,9 @@ def _elements(records: Sequence[bytes]) -> Iterator["etree._Element"]:
         some.append(record)
         size += len(record)
         if size >= _TOGETHER_BYTES:
-            yield from _read_together(some)
+            yield from elements_of(b"".join(some))
             some, size = [], 0
-    yield from _read_together(some)
-
-
-def _read_together(records: Sequence[bytes]) -> Iterator["etree._Element"]:
-    try:
-        yield from etree.fromstring(b"<all>%b</all>" % b"".join(records))
-    except etree.XMLSyntaxError:  # a record that has as many levels as libxml2 reads
-        yield from map(etree.fromstring, records)
+    yield from elements_of(b"".join(some))
 
 
 def _as_text(data_type: DataType) -> DataType:

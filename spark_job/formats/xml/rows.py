@@ -7,6 +7,10 @@ from lxml import etree
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.protocol import FileFault, Limits, Readable
 
+_OF_LIMITS = "XML_PARSE_HUGE"
+"""In what the parser says of a file that is above one of its own limits, which are not lifted: deeper elements would
+be too deep for Python."""
+
 
 class RowReader:
     """Reads one stream. `row_tag`: the elements' name, with its prefix unless namespaces are ignored. An element of
@@ -51,7 +55,7 @@ class RowReader:
                     row, count = None, count + 1
                     self._stream.begin_record()
         except etree.XMLSyntaxError as error:
-            raise FileFault(Stage.PARSE, f"not well-formed XML, after {count} records: {error}") from error
+            raise FileFault(Stage.PARSE, _why_not_parsed(error, count)) from error
         if not count:
             self._check_without_rows(events.root)
 
@@ -63,6 +67,23 @@ class RowReader:
         if root is not None and (len(root) or (root.text or "").strip()):
             found = f"its outermost element is {tag_of(root, ignore_namespace=False)}"
             raise FileFault(Stage.PARSE, f"it has no element {self._row_tag}, which `row_tag` names; {found}")
+
+
+def _why_not_parsed(error: etree.XMLSyntaxError, records: int) -> str:
+    """`records`: before it."""
+    if _OF_LIMITS in str(error):
+        line, column = error.position
+        return (
+            f"limit of the XML parser, after {records} records: found a text or an attribute of more than 10,000,000 "
+            f"bytes, or more than 255 levels of elements, at line {line}, column {column}"
+        )
+    return f"not well-formed XML, after {records} records: {error}"
+
+
+def elements_of(records: bytes) -> "etree._Element":
+    """The elements of some records that RowReader gave, one behind the other. Of what it has taken nothing is above the
+    parser's limits; a second reading in one piece would find some of it larger than the first one in many did."""
+    return etree.fromstring(b"<all>%b</all>" % records, etree.XMLParser(huge_tree=True, no_network=True))
 
 
 class _Limited:

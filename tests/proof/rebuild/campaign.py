@@ -2,13 +2,15 @@
 and jobs run; operators and jobs are killed between any two calls, on real Delta tables."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from tests.proof.campaign import Fault, Run
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
 from tests.proof.kill.fork_server import ForkServer
+from tests.proof.kill.jvm import Jvm
 from tests.proof.rebuild.processes import NOT_COMPARED, NOT_MARKED, ROWS_UNREAD
-from tests.proof.rebuild.world import RACES, REFUSED, RESTORED, SWAPS, TAKEN_BACK, WHO, World
+from tests.proof.rebuild.world import OF_LOCAL, OF_SPARK, RACES, REFUSED, RESTORED, SWAPS, TAKEN_BACK, WHO, World
 
 TURNS, ROUNDS_A_LAKE = 12, 3
 MODULES = ("tests.proof.rebuild.processes",)
@@ -37,15 +39,21 @@ class Rebuild:
         TAKEN_BACK,
         RANDOM_NAMES,
         IN_PARTITIONS,
+        OF_SPARK,
+        OF_LOCAL,
     )
 
     def run(self, run: Run) -> None:
-        with ForkServer(run.folder / "processes", MODULES) as fork_server:
+        """Without a limit of rounds a part of the processes has Spark."""
+        with ExitStack() as stack:
+            fork_server = stack.enter_context(ForkServer(run.folder / "processes", MODULES))
+            has_jvm = run.budget.rounds is None and not run.variant
+            jvm = stack.enter_context(Jvm(run.folder / "jvm")) if has_jvm else None
             world: World | None = None
             for number, rng in run.rounds():
                 run.say(f"rebuilds, swaps and jobs: round {number}")
                 if world is None or number % ROUNDS_A_LAKE == 0:
-                    world = World(run, fork_server, run.folder / f"lake-{number}", rng)
+                    world = World(run, fork_server, run.folder / f"lake-{number}", rng, jvm)
                 world.rng, world.seed = rng, f"seed {run.seed}, round {number}"
                 for _ in range(TURNS):
                     world.turn()

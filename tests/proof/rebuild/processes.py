@@ -16,14 +16,17 @@ from blizzard.config.model import Config, Pipeline
 from blizzard.log import Log, stdout_log
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.spark.engine import SparkEngine
 from spark_job.main import run_once
 from spark_job.rebuild import process
 from spark_job.rebuild.compare import Accepted, Comparison
 from spark_job.rebuild.main import with_table
 from spark_job.rebuild.process import RebuildProcess
 from spark_job.table.delta_table import DeltaSourceTable
+from spark_job.tasks.engine import Engine
 from spark_job.wiring import source_job
 from tests.proof.kill import steps
+from tests.proof.kill.job import attached
 from tests.proof.kill.names import Whom
 
 JOB, MOVER, RESTORER = "job", "operator who moves the table", "operator who rebuilds the state"
@@ -33,14 +36,17 @@ NOT_COMPARED = "tables are swapped without a comparison"
 ROWS_UNREAD = "a rebuilt state does not ask the table's rows"
 
 
-def run_process(who: str, config: str, *, step: str, nth: int, seed: str, variant: str, to: str = "") -> int:
+def run_process(
+    who: str, config: str, *, step: str, nth: int, seed: str, variant: str, to: str = "", has_spark: bool = False
+) -> int:
     """`config`: path of the configuration, as this process reads it when it starts. `step` and `nth`: where it is
-    killed, by the steps of the campaign `kill`; empty: nowhere. `to`: the table that is to take the place."""
+    killed, by the steps of the campaign `kill`; empty: nowhere. `to`: the table that is to take the place. `has_spark`:
+    its engine is Spark, in the JVM that the environment names."""
     os.fsync = lambda fd: None  # SIGKILL loses nothing that was written to the kernel
     steps.prepare(step, steps.KillPoint(nth=nth, group=0, trap="", seed=seed, whom=Whom.JOB))
     BREAKS.get(variant, lambda: None)()
     log = stdout_log(time.time)
-    engine = LocalEngine(S3Settings(), dict, log, cores=1)
+    engine = SparkEngine(attached({}, log)) if has_spark else LocalEngine(S3Settings(), dict, log, cores=1)
     read = load_config(Path(config), {})
     if who == JOB:
         return _run(read, engine, log)
@@ -51,7 +57,7 @@ def run_process(who: str, config: str, *, step: str, nth: int, seed: str, varian
     return _move(operator, read.pipelines[PIPELINE], Path(config), to)
 
 
-def _run(config: Config, engine: LocalEngine, log: Log) -> int:
+def _run(config: Config, engine: Engine, log: Log) -> int:
     jobs = [
         source_job(pipeline, source, engine=engine, s3=S3Settings(), log=log) for pipeline, source in config.sources()
     ]

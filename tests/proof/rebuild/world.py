@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.proof.campaign import Failed, Run
 from tests.proof.kill.fork_server import KILLED, ForkedProcess, ForkServer
+from tests.proof.kill.jvm import Jvm
 from tests.proof.rebuild.lake import Lake
 from tests.proof.rebuild.processes import JOB, MOVER, RESTORER
 
@@ -18,6 +19,9 @@ MOST_CALLS, MOST_COMMITS = 60, 4
 """Of storage, and of Delta, before a process is killed."""
 MOST_FILES = 4
 """That land before a process starts."""
+OF_SPARK, OF_LOCAL = "processes with Spark", "processes with the local engine"
+SHARE_OF_SPARK = 0.4
+"""Of the processes of a world that has a JVM."""
 SHARE_ARCHIVED, SHARE_LOST, SHARE_KILLED, SHARE_RACES, SHARE_BACK = 0.03, 0.15, 0.6, 0.3, 0.3
 MOVED = "has taken the place of this table"
 """Of the error about it."""
@@ -27,12 +31,13 @@ SAID = 2_000
 
 @dataclass
 class World:
-    """`rng`: of the round."""
+    """`rng`: of the round. `jvm`: for the processes whose engine is Spark; without it there are none."""
 
     run: Run
     fork_server: ForkServer
     folder: Path
     rng: random.Random
+    jvm: Jvm | None = None
     done: list[str] = field(default_factory=list)
     table: str = "table-0"
     """That the configuration names, as far as known: a mover who was killed may have changed it."""
@@ -85,15 +90,21 @@ class World:
         most = MOST_CALLS if step == STEPS[0] else MOST_COMMITS
         if who == MOVER and not self.to:
             self._choose_target()
+        nth, seed = self.rng.randint(1, most), str(self.rng.random())
+        # By a generator of its own: the rest of the round is the same without Spark.
+        has_spark = self.jvm is not None and random.Random(f"engine {seed}").random() < SHARE_OF_SPARK
+        self.run.counts[OF_SPARK if has_spark else OF_LOCAL] += 1
         return self.fork_server.start(
             "tests.proof.rebuild.processes:run_process",
+            environment=self.jvm.environment if self.jvm is not None and has_spark else {},
             who=who,
             config=str(config or self.lake.config),
             step=step,
-            nth=self.rng.randint(1, most),
-            seed=str(self.rng.random()),
+            nth=nth,
+            seed=seed,
             variant=self.run.variant,
             to=self.lake.uri(self.to) if who == MOVER else "",
+            has_spark=has_spark,
         )
 
     def _choose_target(self) -> None:

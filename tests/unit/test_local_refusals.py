@@ -1,0 +1,76 @@
+"""What the local engine leaves to Spark, before anything of it has happened."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql.types import StringType, StructField, StructType
+
+from spark_job.engines.local import open_table
+from spark_job.engines.local.table import LocalTable
+from spark_job.engines.needs_spark import NeedsSpark
+from tests.spark.engine_lake import EngineLake
+from tests.unit.table_lake import lake
+from tests.unit.test_local_commits import table_of
+
+__all__ = ["lake"]
+
+
+def engine_table(folder: Path) -> LocalTable:
+    """A table with one commit and no rows."""
+    table = table_of(folder)
+    table.append(None, sequence=0, user_metadata="")
+    engine = table._engine
+    assert isinstance(engine, LocalTable)
+    return engine
+
+
+def test_a_new_column_whose_name_needs_mapping(lake: EngineLake) -> None:
+    lake.settings = {"schema": "id STRING", "new_fields": "add"}
+    lake.put("a.ndjson", {"id": "0"})
+    lake.run()
+    lake.put("b.ndjson", {"id": "1", "two words": "x"})
+    lake.run()
+    [row] = [row for row in lake.rows() if row["id"] == "1"]
+    assert json.loads(row["_rescued"]) == {"two words": "x"}
+    table = engine_table(lake.folder / "other")
+    column = StructField("two words", StringType())
+    with pytest.raises(NeedsSpark, match=r"column .two words., whose name table .* has only by column mapping"):
+        table.check_changes([column], [], {})
+    with pytest.raises(NeedsSpark, match="column 'two words'"):
+        table.add_columns([column], {})
+    assert DeltaTable(str(lake.folder / "other")).version() == 0
+
+
+def test_rows_by_sparks_writer(tmp_path: Path) -> None:
+    table = engine_table(tmp_path)
+    for replaced, what in ((None, "writing to table"), (["a"], "replacing the rows of overwritten files in table")):
+        with pytest.raises(NeedsSpark, match=what):
+            table.rewrite([], StructType(), sequence=1, user_metadata="", replaced=replaced)
+    with pytest.raises(NeedsSpark, match="looking for data files that no commit has"):
+        table.data_file_paths()
+    assert DeltaTable(str(tmp_path)).version() == 0
+
+
+def test_rows_of_a_table_that_has_disappeared(tmp_path: Path) -> None:
+    table = engine_table(tmp_path)
+    assert not table.holds_rows()
+    shutil.rmtree(tmp_path / "_delta_log")
+    with pytest.raises(NeedsSpark, match=r"reading table .*, which has just disappeared"):
+        table.holds_rows()
+
+
+def test_a_table_whose_files_are_too_many_when_they_are_counted(
+    lake: EngineLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last checkpoint, which is asked first, was made when there were fewer."""
+    for number in range(2):
+        lake.put(f"{number}.ndjson", {"id": f"{number}"})
+        lake.run()
+    monkeypatch.setattr(open_table, "MAX_FILES", 1)
+    lake.put("2.ndjson", {"id": "2"})
+    with pytest.raises(NeedsSpark, match="a table of 2 files, more than the 1 that fit into memory"):
+        lake.run()
+    assert lake.ids() == ["0", "1"]
