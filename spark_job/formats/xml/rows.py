@@ -81,8 +81,8 @@ def _why_not_parsed(error: etree.XMLSyntaxError, records: int) -> str:
 
 
 def elements_of(records: bytes) -> "etree._Element":
-    """The elements of some records that RowReader gave, one behind the other. Of what it has taken nothing is above the
-    parser's limits; a second reading in one piece would find some of it larger than the first one in many did."""
+    """The elements of some records that RowReader gave, one behind the other. The parser's limits are RowReader's
+    business, which finds an attribute above them only when it has given the record."""
     return etree.fromstring(b"<all>%b</all>" % records, etree.XMLParser(huge_tree=True, no_network=True))
 
 
