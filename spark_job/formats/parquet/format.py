@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, in_blocks
-from spark_job.formats.parquet.page_sizes import PageSizes
+from spark_job.formats.parquet.page_sizes import PageSizes, refuse_encrypted_footer
 from spark_job.formats.protocol import Content, FileFault
 
 _WHAT = "Parquet"
@@ -20,6 +20,7 @@ class ParquetFormat(ColumnFormat):
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         stored = content.random_access()
+        refuse_encrypted_footer(stored)
         file = by_library(
             _WHAT,
             lambda: pq.ParquetFile(

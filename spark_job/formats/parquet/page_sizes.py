@@ -16,6 +16,8 @@ from spark_job.formats.protocol import FileFault
 TRUSTED_BYTES = 16 << 20
 """A page up to this size is read even if its column chunk should be smaller."""
 _TAIL_BYTES = 8
+_ENCRYPTED_MAGIC = b"PARE"
+_NO_KEYS = "and no keys can be given. Write it without encryption"
 _HEADER_BYTES = (1 << 7, 1 << 10, 1 << 16, 16 << 20)
 """How much is read for a header: at first, and if that is not enough. It counts as a part of the slice."""
 
@@ -31,6 +33,13 @@ class _Chunk:
     start: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Encrypted:
+    """A column in a row group that only its key could open. `path`: empty if only that could tell."""
+
+    path: Sequence[bytes]
+
+
 class PageSizes:
     """Of one file. Raises FileFault for a footer that cannot be read."""
 
@@ -41,20 +50,23 @@ class PageSizes:
         stored.seek(-_TAIL_BYTES - size, io.SEEK_END)
         try:
             footer = CompactReader(stored.read(size)).struct()
-            self._groups = [[_chunk(column[3]) for column in group[1]] for group in footer[4]]
+            self._groups = [[*map(_chunk, group[1])] for group in footer[4]]
         except (Invalid, LookupError, TypeError, AttributeError):
             _refuse("its footer cannot be read")
 
     def check(self, group: int, columns: Sequence[str]) -> None:
         """Raises FileFault for a page that says that it is larger than all of its column in this row group, by which a
-        damaged byte could take gigabytes of memory, and for one whose header cannot be read."""
+        damaged byte could take gigabytes of memory, for one whose header cannot be read, and for what is encrypted."""
         wanted = {column.encode() for column in columns}
         for chunk in self._groups[group]:
-            if chunk.path[0] in wanted:
+            if isinstance(chunk, _Encrypted):
+                if not chunk.path or chunk.path[0] in wanted:
+                    _refuse_encrypted(chunk.path)
+            elif chunk.path[0] in wanted:
                 self._check(group, chunk)
 
     def _check(self, group: int, chunk: _Chunk) -> None:
-        where = f"of {b'.'.join(chunk.path).decode(errors='replace')} in row group {group}"
+        where = f"of {_text(chunk.path)} in row group {group}"
         most, page = max(TRUSTED_BYTES, chunk.uncompressed_bytes), 0
         try:
             for page, size in enumerate(page_bytes(self._stored, chunk), 1):
@@ -64,10 +76,33 @@ class PageSizes:
             _refuse(f"page {page + 1} {where} has no header that can be read")
 
 
-def _chunk(metadata: Struct) -> _Chunk:
+def _chunk(column: Struct) -> _Chunk | _Encrypted:
+    if 8 in column:  # ColumnCryptoMetaData, in which a column with a key of its own has its path
+        of_key = column[8].get(2)
+        metadata: Struct = column.get(3) or {}
+        return _Encrypted(metadata.get(3) or (of_key or {}).get(1) or ())
+    metadata = column[3]
     data, dictionary = metadata[9], metadata.get(11, 0)
     start = dictionary if 0 < dictionary < data else data
     return _Chunk(metadata[3], metadata[5], metadata[6], metadata[7], start)
+
+
+def refuse_encrypted_footer(stored: BinaryIO) -> None:
+    """Raises FileFault for a file that ends as one with such a footer."""
+    size = stored.seek(0, io.SEEK_END)
+    stored.seek(max(0, size - len(_ENCRYPTED_MAGIC)))
+    if stored.read() == _ENCRYPTED_MAGIC:
+        raise FileFault(Stage.PARSE, f"encrypted Parquet: its footer is encrypted, {_NO_KEYS}")
+    stored.seek(0)
+
+
+def _refuse_encrypted(path: Sequence[bytes]) -> NoReturn:
+    what = f"column {_text(path)} is" if path else "one of its columns is"
+    raise FileFault(Stage.PARSE, f"encrypted Parquet: {what} encrypted, {_NO_KEYS}")
+
+
+def _text(path: Sequence[bytes]) -> str:
+    return b".".join(path).decode(errors="replace")
 
 
 def _refuse(why: str) -> NoReturn:
