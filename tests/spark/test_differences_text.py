@@ -1,4 +1,5 @@
-"""JSON and XML that Spark and we read differently: docs/format-json.md and docs/format-xml.md have the rows."""
+"""JSON, XML and text that Spark and we read differently: docs/format-json.md, format-xml.md and format-text.md have the
+rows."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -185,3 +186,49 @@ def test_xml_null_in_a_not_null_column(comparison: Comparison) -> None:
     ddl, stored = "id INT NOT NULL, v STRING", b"<all><one><v>a</v></one></all>"
     assert comparison.spark("xml", ddl, stored, rowTag="one") == [row(None, "a")]
     assert comparison.ours("xml", ddl, stored, row_tag="one") == [REFUSED]
+
+
+def texts(*values: Any) -> list[Any]:
+    return [value if value is REFUSED else {"value": value} for value in values]
+
+
+TEXT_FILES: Mapping[str, tuple[bytes, bool, Any, Any]] = {
+    "LF": (b"a\n\n  \nb", False, texts("a", "", "  ", "b"), texts("a", "", "  ", "b")),
+    "CRLF": (b"a\r\nb\r\n", False, texts("a", "b"), texts("a", "b")),
+    "CR alone": (b"a\rb\r", False, texts("a", "b"), texts("a\rb\r")),
+    "a mark at the start": (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", False, texts("a", "\ufeffb"), texts("a", "\ufeffb")),
+    "a whole file": (b"a\r\nb\n", True, texts("a\r\nb\n"), texts("a\r\nb\n")),
+    "a mark at the start of a whole file": (b"\xef\xbb\xbfa\n", True, texts("\ufeffa\n"), texts("a\n")),
+}
+"""By name: the file, whether it is read as a whole, Spark's rows and ours."""
+
+
+@pytest.mark.parametrize("name", TEXT_FILES)
+def test_text_files(comparison: Comparison, name: str) -> None:
+    stored, whole, sparks_rows, our_rows = TEXT_FILES[name]
+    assert comparison.spark("text", "value STRING", stored, wholetext=whole) == sparks_rows
+    assert comparison.ours("text", "value STRING", stored, whole=whole) == our_rows
+
+
+def test_text_that_is_not_utf8(comparison: Comparison) -> None:
+    """Spark stores the bytes in its STRING."""
+    stored = b"a\nna\xefve\nb\n"
+    with pytest.raises(UnicodeDecodeError):
+        comparison.spark("text", "value STRING", stored)
+    assert comparison.ours("text", "value STRING", stored) == texts("a", REFUSED, "b")
+
+
+BINARY_FILE = "path STRING, modificationTime TIMESTAMP, length BIGINT, content BINARY"
+
+
+@pytest.mark.parametrize("stored", [b"\x89PNG\r\n\x1a\n\0", b"a\n"])
+def test_binary_files(comparison: Comparison, stored: bytes) -> None:
+    [spark] = comparison.spark("binaryFile", BINARY_FILE, stored)
+    [ours] = comparison.ours("binary", "content BINARY, length BIGINT", stored)
+    assert {name: spark[name] for name in ours} == ours == {"content": stored, "length": len(stored)}
+
+
+def test_an_empty_binary_file(comparison: Comparison) -> None:
+    """Spark passes it by, as its sources do with empty splits."""
+    assert comparison.spark("binaryFile", BINARY_FILE, b"") == []
+    assert comparison.ours("binary", "content BINARY, length BIGINT", b"") == [{"content": b"", "length": 0}]

@@ -6,7 +6,7 @@ import io
 import json
 import lzma
 import zlib
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -66,6 +66,9 @@ def logical(kind: str, of: str, **more: Any) -> dict[str, Any]:
             Decimal("123456789012345678901234567890123456.78"),
         ),
         (logical("string", "uuid"), UUID(int=5), "STRING", str(UUID(int=5))),
+        (logical("int", "time-millis"), time(1), "INT", 3_600_000),
+        (logical("long", "time-micros"), time(1), "BIGINT", 3_600_000_000),
+        (logical("fixed", "duration", name="f", size=12), bytes(range(12)), "BINARY", bytes(range(12))),
         ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, "B", "STRING", "B"),
         ({"type": "fixed", "name": "f", "size": 2}, b"xy", "BINARY", b"xy"),
         ({"type": "array", "items": ["null", "int"]}, [1, None], "ARRAY<BIGINT>", [1, None]),
