@@ -32,7 +32,8 @@ from spark_job.table.table_source import TableSource
 
 WAYS_OUT = (
     "Change the configuration to fit the table (values of another type can come as a column of another name), or "
-    "write to another table, which another `table_uri` makes from all files."
+    "write to another table: `blizzard rebuild FILE --to URI` makes it from all files, and with `--swap` it takes this "
+    "one's place."
 )
 
 

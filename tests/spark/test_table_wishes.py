@@ -247,6 +247,11 @@ def test_tables_that_others_made_get_their_rows(lake: EngineLake, made_with: str
     if "delta.enableChangeDataFeed" in properties:
         changes = sql(lake, f"SELECT id, _change_type FROM table_changes_by_path('{lake.table}', 1)")
         assert sorted(row["id"] for row in changes if row["_change_type"] == "insert") == ["a", "b", "c", "d"]
+    if (
+        made_with == "defaults"
+    ):  # a column that a source does not have gets its default; a field that is missing is null
+        found = sql(lake, "SELECT DISTINCT extra FROM {t}")
+        assert [row["extra"] for row in found] == ["none"]
     if made_with == "row tracking":
         found = sql(lake, "SELECT DISTINCT _metadata.row_id AS id FROM {t}")
         assert len({row["id"] for row in found} - {None}) == 3

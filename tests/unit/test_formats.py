@@ -101,7 +101,7 @@ def test_what_is_parsed_always_has_the_texts_of_the_refused_records() -> None:
 
 def test_a_broken_file_is_a_fault_of_the_file(kind: Kind) -> None:
     if kind.broken is None:
-        return
+        pytest.skip("no bytes are broken for it")
     with pytest.raises(FileFault):
         read(kind, kind.broken)
 
@@ -110,7 +110,7 @@ def test_damage_after_the_first_block_is_a_fault_of_the_file(kind: Kind) -> None
     """Whatever error the format's own library has for it."""
     file_format = kind.open()
     if kind.damage is None:
-        return
+        pytest.skip("it is read from its end, so that damage shows before the first block")
     content = StoredContent(io.BytesIO(kind.damage(kind.write(RECORDS))), chunk_bytes=64)
     blocks = file_format.blocks(content, first_record=0)
     assert file_format.parse([next(blocks)]).records.num_rows > 0
@@ -210,7 +210,7 @@ def test_a_task_reads_files_of_any_format_and_refuses_record_and_file(lake: Lake
 def test_a_file_that_is_damaged_after_its_first_block_has_no_rows(lake: Lake) -> None:
     kind, records = KINDS[lake.kind], [f"{number:06}" + "x" * 2_000 for number in range(2_500)]
     if kind.damage is None:
-        return
+        pytest.skip("it is read from its end, so that damage shows before the first block")
     bodies = {"a": kind.damage(kind.write(records)), "b": kind.write(RECORDS)}
     sizes = {path: lake.land(path, stored) for path, stored in bodies.items()}
     assert sizes["a"] > CHUNK_BYTES or lake.kind == "columns"
