@@ -178,7 +178,9 @@ def test_the_order_of_fields_does_not_matter(lake: EngineLake) -> None:
 def test_any_other_type_is_refused_with_the_ways_out(lake: EngineLake, kind: str) -> None:
     begin(lake)
     lake.settings = {"schema": f"id STRING, n {kind}"}
-    refused_before_reading(lake, "column n: expected .*, found int.* as a column of another name.*another `table_uri`")
+    refused_before_reading(
+        lake, "column n: expected .*, found int.* as a column of another name.*rebuild FILE --to URI"
+    )
     lake.settings = {"schema": "id STRING, n INT"}
     continues(lake, "a", "b")
 
@@ -213,7 +215,7 @@ def test_a_wider_type_of_a_column_that_the_table_names_is_refused_with_the_ways_
     code, table = told(lake, capsys)
     sentence = f"column n: expected bigint, found int, and Delta does not widen it, since {label} names it"
     assert (code, table["refused"], table["changes"]) == (1, [sentence], [])
-    refused_before_reading(lake, f"{re.escape(sentence)}.*as a column of another name.*another `table_uri`")
+    refused_before_reading(lake, f"{re.escape(sentence)}.*as a column of another name.*rebuild FILE --to")
     assert lake.versions() == versions
     lake.settings = {"schema": "id STRING, n INT"}
     continues(lake, "a", "b")
