@@ -205,7 +205,8 @@ class KafkaOptions(Section):
     take_over: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         description="The app id of kafka-delta-ingest, if it has filled the table with the source's only topic: the "
-        "first run goes on behind its offsets. nothing: the table's Txns of that kind do not matter.",
+        "first run goes on behind its offsets. nothing: it begins at `start`, whatever that program, or a source that "
+        "the pipeline does not have, has put into the table.",
     )
     run_interval_secs: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         default=900,

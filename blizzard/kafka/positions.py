@@ -108,8 +108,8 @@ def own_source(topic: str) -> str:
     again."""
     return (
         f"Take {topic} out of this source (out of `kafka.topics`; with `topic_pattern`: exclude it by the pattern), "
-        "and give it a source of its own, under a new name, which reads it from its `start` on. The table keeps what "
-        "it has."
+        "and give it a source of its own, under a new name and with `take_over: nothing`, which reads it from its "
+        "`start` on. The table keeps what it has."
     )
 
 

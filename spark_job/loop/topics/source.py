@@ -5,9 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from blizzard.config.kafka_options import NOTHING
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
 from blizzard.kafka.brokers import Brokers, Cluster, End, Place
 from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
+from blizzard.kafka.former_sources import check_not_renamed, former_topics
 from blizzard.kafka.positions import (
     Gap,
     check_ends,
@@ -38,7 +40,7 @@ from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
-from spark_job.ports.table import FileTable, Txns
+from spark_job.ports.table import FileTable, Txn, Txns
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,9 @@ class TopicSource:
         if found is not None:
             return found
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
-        known = taken_over(self._table.txns(), self._options, self._identity.source_id)
+        txns = self._table.txns()
+        known = taken_over(txns, self._options, self._identity.source_id)
+        self._check_not_renamed(txns)
         begun = first_positions(self._brokers, self._options, fresh, known)
         begun = replace(begun, moved=MappingProxyType(_all_offsets(begun)))
         self._begins_with_rows = self._settings.begins_with_rows and self._table.newest_version() < 0
@@ -125,6 +129,13 @@ class TopicSource:
             return Recovered(begun)
         # Committed at once: the next run would find other offsets under the same `start`.
         return Recovered(begun, repaired=True, unpublished=True)
+
+    def _check_not_renamed(self, txns: Sequence[Txn]) -> None:
+        if self._options.take_over == NOTHING:
+            return
+        rows = ((one.source, one.path, one.etag) for one in self._table.files_of_others())
+        if former := former_topics(self._state, txns, rows, self._settings.configured):
+            check_not_renamed(former, self._brokers.cluster(), self._identity.source_id)
 
     def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
         return stamped(checkpoint, delta_version=delta_version, receipt=receipt)
