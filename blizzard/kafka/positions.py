@@ -71,7 +71,8 @@ def about_missing(options: KafkaOptions, missing: Sequence[str]) -> str:
     if options.topic_pattern is not None:
         return (
             f"no topic on {options.bootstrap_servers} matches {options.topic_pattern!r}, or its user may not see it. "
-            "Correct `kafka.topic_pattern`, create a topic, or let the user describe it."
+            "Correct `kafka.topic_pattern` (names that begin with `__` match none), create a topic, or let the user "
+            "describe it."
         )
     return (
         f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}, or its user may not see it; other "
