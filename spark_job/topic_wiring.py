@@ -118,7 +118,7 @@ def topic_job(
     _check_messages(source, settings, source.record_ddl)
     parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=log)
     table, [reader] = topic_table_and_readers(parts, access, TopicReading(settings))
-    ingest = topic_ingest(parts, topic_settings(source, options), access.brokers, table, reader)
+    ingest = topic_ingest(parts, topic_settings(pipeline, source, options), access.brokers, table, reader)
     waits = pipeline.linger_secs, source.sweep.interval_secs, POLL_SECS
     return SourceJob(parts.identity, ingest, NothingToDiscover(), *waits, table.warm_up)
 
@@ -162,7 +162,7 @@ def topic_table(
 ) -> DeltaSourceTable:
     """`schema`: of a record, in DDL; None: what the source says. `new` and `first`: as `delta_table` has them."""
     ddl = parts.source.record_ddl if schema is None else schema
-    return delta_table(parts, ddl, new=new, first=first, has_file=lambda path, topic_id: False)
+    return delta_table(parts, ddl, new=new, first=first, has_file=None)
 
 
 def topic_reader(parts: TableParts, table: DeltaSourceTable, reading: TopicReading, logins: TopicLogins) -> TopicReader:
@@ -256,9 +256,10 @@ def topic_parts(pipeline: Pipeline, source: Source, *, engine: Engine, s3: S3Set
     )
 
 
-def topic_settings(source: Source, options: KafkaOptions) -> TopicLoopSettings:
+def topic_settings(pipeline: Pipeline, source: Source, options: KafkaOptions) -> TopicLoopSettings:
     return TopicLoopSettings(
         options=options,
+        configured=pipeline.source_ids,
         limits=BatchLimits(source.checkpoint.interval_records, source.checkpoint.interval_bytes),
         interval_secs=source.checkpoint.interval_secs,
         max_attempts=source.retries.max_attempts,

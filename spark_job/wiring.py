@@ -291,10 +291,10 @@ def file_table(parts: SourceParts, schema: str, *, new: bool = False, first: Fir
 
 
 def delta_table(
-    parts: TableParts, schema: str, *, has_file: HasFile, new: bool = False, first: First | None = None
+    parts: TableParts, schema: str, *, has_file: HasFile | None, new: bool = False, first: First | None = None
 ) -> DeltaSourceTable:
-    """`new`: that its next commit has to create it. `first`: of an inferred schema. `has_file`: whether the source has
-    a path with an etag."""
+    """`new`: that its next commit has to create it. `first`: of an inferred schema. `has_file`: as of
+    `SourceRows`."""
     pipeline, identity = parts.pipeline, parts.identity
     how: dict[str, Any] = {"new": new, "only_states": parts.only_states, "first": first}
     writes_to = table_source(pipeline, parts.source, identity, schema, **how)
@@ -304,7 +304,7 @@ def delta_table(
         store=parts.state,
         state_prefix=identity.state_prefix,
         watch=parts.watch,
-        siblings=frozenset(f"{pipeline.name}:{name}" for name in pipeline.sources) - {identity.source_id},
+        siblings=pipeline.source_ids - {identity.source_id},
         has_file=has_file,
         log=parts.log,
     )

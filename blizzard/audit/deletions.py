@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from blizzard.audit.snapshot import RESTORE
-from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX
 from blizzard.state.delta_log import Commit
+from blizzard.state.identity import APP_ID_PREFIX
 
 DELETING: Mapping[str, tuple[str, ...]] = {
     "DELETE": ("numDeletedRows", "num_deleted_rows"),
@@ -103,7 +103,7 @@ def _restored_ts(parameters: Mapping[str, Any]) -> float:
 def _deleted_rows(commit: Commit) -> float:
     """Infinity: it does not say how many."""
     names = DELETING.get(commit.operation or "")
-    if names is None or any(app_id.startswith(LEGACY_APP_ID_PREFIX) for app_id in commit.txns):
+    if names is None or any(app_id.startswith(APP_ID_PREFIX) for app_id in commit.txns):
         return 0
     return next((_number(commit.metrics[name]) for name in names if name in commit.metrics), math.inf)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 
-from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX
+from blizzard.state.identity import APP_ID_PREFIX
 from blizzard.storage.s3_connection import S3Settings
 from blizzard.table.active_files import ever_committed
 
@@ -51,7 +51,7 @@ def sources_committed_to(table_uri: str, version: int, s3: S3Settings) -> Callab
 
 
 def _committed(table_uri: str, version: int, s3: S3Settings, sources: Collection[str]) -> set[str]:
-    by_app_id = {f"{LEGACY_APP_ID_PREFIX}{source}": source for source in sources}
+    by_app_id = {f"{APP_ID_PREFIX}{source}": source for source in sources}
     return {by_app_id[app_id] for app_id in ever_committed(table_uri, version, s3, by_app_id)}
 
 

@@ -1,13 +1,14 @@
 """What the next runs of a source of topics would read and commit."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.kafka_options import NOTHING, KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
 from blizzard.kafka.brokers import Brokers
 from blizzard.kafka.epochs import check_logs, with_other_leaders
+from blizzard.kafka.former_sources import check_not_renamed, former_topics
 from blizzard.kafka.positions import (
     check_ends,
     check_topics,
@@ -105,15 +106,19 @@ def topic_backlog(
     brokers: Brokers,
     options: KafkaOptions,
     *,
+    configured: Collection[str],
     txn_lost: bool,
 ) -> TopicBacklog:
-    """As the next run would find it, without committing where a new source begins. `store`: the table's. `txn_lost`: as
-    of `has_lost_txn`; the backlog is that of a new source then. Errors as of `Brokers`, and of storage; PermanentError
-    or RecoveryError for a source that cannot begin."""
+    """As the next run would find it, without committing where a new source begins. `store`: the table's. `configured`:
+    ids of the sources of its pipeline. `txn_lost`: as of `has_lost_txn`; the backlog is that of a new source then.
+    Errors as of `Brokers`, and of storage; PermanentError or RecoveryError for a source that cannot begin."""
     is_new = state.checkpoint is None and not txn_lost
     checkpoint = state.checkpoint
     if checkpoint is None:
-        known = taken_over(txns_of(store) if state.version is not None else (), options, identity.source_id)
+        txns = txns_of(store) if state.version is not None else []
+        known = taken_over(txns, options, identity.source_id)
+        if options.take_over != NOTHING and (former := former_topics(store, txns, (), configured)):
+            check_not_renamed(former, brokers.cluster(), identity.source_id)
         checkpoint = first_positions(brokers, options, TopicCheckpoint(identity.pipeline, identity.source), known)
     cluster = brokers.cluster()
     missing = topics_missing(options, cluster.topics.keys())

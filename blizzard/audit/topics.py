@@ -294,6 +294,9 @@ def _comparable(checkpoint: TopicCheckpoint | None, cluster: Cluster, notices: l
             what = "is gone" if topic is None else "was deleted and made again"
             notices.append(Notice("topic_gone", f"topic {name} {what}: its messages cannot be compared any more"))
             continue
+        if lost := sorted({*position.next_offsets} - {*topic.partitions}):
+            text = f"topic {name} has no partition {lost[0]} any more: its messages cannot be compared"
+            notices.append(Notice("topic_gone", text))
         partitions += [(name, number) for number in position.next_offsets if number in topic.partitions]
     return partitions
 

@@ -43,7 +43,8 @@ def topic_lives(
             store, identity, state.checkpoint, matches, since_ts=asked.since_ts, limit=asked.limit
         )
     txn_lost = has_lost_txn(state, store, identity, pipeline.table_uri, settings)
-    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options, txn_lost=txn_lost)
+    brokers, configured = brokers_of(source, options), pipeline.source_ids
+    backlog = topic_backlog(state, store, identity, brokers, options, configured=configured, txn_lost=txn_lost)
     _explain(source.id, ranges, backlog.problem)
     waiting: dict[str, list[OffsetsLife]] = {}
     for life in waiting_ranges(source.id, backlog.partitions, matches):

@@ -123,7 +123,8 @@ def topic_plan(pipeline: Pipeline, source: Source, options: KafkaOptions, settin
     store = open_store(pipeline.table_uri, settings, may_be_missing=True)
     state = topic_state(store, identity)
     txn_lost = has_lost_txn(state, store, identity, pipeline.table_uri, settings)
-    backlog = topic_backlog(state, store, identity, brokers_of(source, options), options, txn_lost=txn_lost)
+    brokers, configured = brokers_of(source, options), pipeline.source_ids
+    backlog = topic_backlog(state, store, identity, brokers, options, configured=configured, txn_lost=txn_lost)
     return TopicPlan(
         source.id,
         backlog,

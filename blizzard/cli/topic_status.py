@@ -17,7 +17,7 @@ from blizzard.cli.source_status import (
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, PermanentError, UnreadableState
 from blizzard.kafka.missing_client import missing_client
-from blizzard.kafka.positions import about_missing, topics_missing
+from blizzard.kafka.positions import about_gone, about_missing, topics_gone, topics_missing
 from blizzard.state.delta_log import Commit
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.newest_commit import NewestCommit, newest_commit, no_checkpoint
@@ -84,7 +84,7 @@ def topic_status(
     version = table_version(store)
     commit, checkpoint, problem = _state(store, identity, has_table=version is not None)
     partitions, brokers_problem = _partitions(options, checkpoint, now_ts)
-    missing = None if brokers_problem else _missing(options, partitions)
+    absent = None if brokers_problem else _absent(options, checkpoint, {one.topic for one in partitions})
     run, run_problem = run_status(store, identity.pipeline)
     committed = committed_ts(commit, checkpoint)
     secs = [one.lag_secs for one in partitions if one.lag_secs is not None]
@@ -102,7 +102,7 @@ def topic_status(
         last_commit_ts=committed,
         last_commit_age_secs=age_secs(committed, now_ts),
         run=run,
-        problem=problem or brokers_problem or missing or run_problem,
+        problem=problem or brokers_problem or absent or run_problem,
     )
 
 
@@ -133,9 +133,13 @@ def _state(
         return commit, None, problem or str(error)
 
 
-def _missing(options: KafkaOptions, partitions: list[PartitionStatus]) -> str | None:
-    found = topics_missing(options, {one.topic for one in partitions})
-    return about_missing(options, found) if found else None
+def _absent(options: KafkaOptions, checkpoint: TopicCheckpoint | None, found: Set[str]) -> str | None:
+    if missing := topics_missing(options, found):
+        return about_missing(options, missing)
+    gone = [] if checkpoint is None else topics_gone(options, checkpoint, found)
+    if expected := [name for name in gone if options.matches(name)]:
+        return about_gone(options, expected)
+    return None
 
 
 def _gone(options: KafkaOptions, checkpoint: TopicCheckpoint | None, found: Set[str]) -> list[GoneTopic]:

@@ -12,6 +12,9 @@ from blizzard.config.section import Section
 
 EARLIEST, LATEST = "earliest", "latest"
 NOTHING = "nothing"
+INTERNAL_PREFIX = "__"
+"""Of the names of topics that brokers and their tools keep for themselves, such as __consumer_offsets."""
+OFFSETS_OF_GROUPS = "__consumer_offsets"
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):[0-9]{1,5}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}\Z")
@@ -181,7 +184,8 @@ class KafkaOptions(Section):
     topic_pattern: Annotated[str, AfterValidator(_topic_pattern)] | None = Field(
         default=None,
         description="A regular expression, which has to match the whole name of a topic. Topics that are made later "
-        "are read from their beginning.",
+        "are read from their beginning. No pattern matches a name that begins with `__`, as those of internal topics "
+        "do.",
         examples=["clicks-.*"],
     )
     start: Annotated[str, AfterValidator(_start)] = Field(
@@ -205,7 +209,8 @@ class KafkaOptions(Section):
     take_over: Annotated[str, Field(min_length=1)] | None = Field(
         default=None,
         description="The app id of kafka-delta-ingest, if it has filled the table with the source's only topic: the "
-        "first run goes on behind its offsets. nothing: the table's Txns of that kind do not matter.",
+        "first run goes on behind its offsets. nothing: it begins at `start`, whatever that program, or a source that "
+        "the pipeline does not have, has put into the table.",
     )
     run_interval_secs: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
         default=900,
@@ -227,6 +232,11 @@ class KafkaOptions(Section):
             raise ValueError("a topic is there twice in topics; remove one")
         if self.take_over not in (None, NOTHING) and len(self.topics or ()) != 1:
             raise ValueError("take_over is about one topic; name it alone in topics")
+        if self.publish_group is not None and OFFSETS_OF_GROUPS in (self.topics or ()):
+            raise ValueError(
+                f"with publish_group each commit writes to {OFFSETS_OF_GROUPS}, which the source reads: it would never "
+                "be done. Remove publish_group, or read that topic by another source"
+            )
         return self
 
     @property
@@ -243,7 +253,8 @@ class KafkaOptions(Section):
     def matches(self, topic: str) -> bool:
         if self.topics is not None:
             return topic in self.topics
-        return re.fullmatch(self.topic_pattern or "", topic) is not None
+        is_internal = topic.startswith(INTERNAL_PREFIX)
+        return not is_internal and re.fullmatch(self.topic_pattern or "", topic) is not None
 
     def client_settings(self) -> dict[str, str]:
         """For librdkafka's clients of any kind, with the passwords that the configuration has. What only the place

@@ -308,6 +308,10 @@ class Pipeline(Section):
     def name(self) -> str:
         return self._name
 
+    @property
+    def source_ids(self) -> frozenset[str]:
+        return frozenset(source.id for source in self.sources.values())
+
 
 class Config(Section):
     """The whole file."""

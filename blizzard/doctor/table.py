@@ -12,8 +12,9 @@ from blizzard.doctor.check import Check, Finding, ok, problem, skipped, warning
 from blizzard.doctor.storage import SKEW_WARNING_SECS, clock_finding
 from blizzard.doctor.table_log import LoggedCommit, TableLog, read_table_log
 from blizzard.errors import BucketMissing
-from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PREFIX
+from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX
 from blizzard.state.delta_protocol import ABSOLUTE, READABLE_RETENTION, TXN_RETENTION, reasons_for_spark
+from blizzard.state.identity import APP_ID_PREFIX, source_of_app_id
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.heads import heads
 from blizzard.storage.s3_connection import S3Settings
@@ -36,7 +37,6 @@ SMALL_FILES = 1_000
 SMALL_FRACTION = 8
 _UNITS = {"second": 1, "minute": 60, "hour": 3_600, "day": 86_400, "week": 604_800}
 _INTERVAL = re.compile(r"interval (\d+) ([a-z]+?)s?")
-_OWN_APP_ID = re.compile(rf"{LEGACY_APP_ID_PREFIX}[^:]+:[^:]+")
 
 
 class ExaminedTable:
@@ -74,7 +74,7 @@ class ExaminedTable:
     def app_ids(self) -> Mapping[str, str]:
         """Each with its source."""
         sources = (source for pipeline in self.pipelines for source in pipeline.sources.values())
-        return {f"{LEGACY_APP_ID_PREFIX}{source.id}": source.id for source in sources}
+        return {f"{APP_ID_PREFIX}{source.id}": source.id for source in sources}
 
 
 def _log(table: ExaminedTable) -> Finding:
@@ -249,15 +249,16 @@ def _other_writers(table: ExaminedTable) -> Finding:
 
 
 def _is_ours(commit: LoggedCommit) -> bool:
-    return any(app_id.startswith((LEGACY_APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)) for app_id in commit.app_ids)
+    return any(app_id.startswith((APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)) for app_id in commit.app_ids)
 
 
 def _other_sources(table: ExaminedTable) -> Finding:
     seen = {app_id for commit in table.log.newest for app_id in commit.app_ids}
-    others = sorted(each for each in seen - table.app_ids.keys() if _OWN_APP_ID.fullmatch(each))
+    found = {source_id for app_id in seen if (source_id := source_of_app_id(app_id)) is not None}
+    others = sorted(found - {*table.app_ids.values()})
     if not others:
         return ok("only sources of this configuration")
-    names = ", ".join(each.removeprefix(LEGACY_APP_ID_PREFIX)[:100] for each in others[:5])
+    names = ", ".join(each[:100] for each in others[:5])
     return warning(
         f"the newest {len(table.log.newest):,} commits are also of {names}",
         expected="one configuration for all sources of a table: two would not notice a renamed source",

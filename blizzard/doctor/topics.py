@@ -165,6 +165,13 @@ def _topics(topics: SourceTopics) -> Finding:
             "the whole source would read its other topics again",
         )
     gone = sorted(known.keys() - found.keys())
+    lost = [name for name in gone if topics.options.topic_pattern is not None and topics.options.matches(name)]
+    if lost:
+        return warning(
+            f"{_shown(lost)}, which was read, is gone",
+            expected="each topic that was read by the pattern, and the right to describe it",
+            advice="if it is to be gone, exclude it by `kafka.topic_pattern`; docs/kafka.md#messages-that-are-gone",
+        )
     more = f"; {_shown(gone)}, which was read, is gone, or is not named any more" if gone else ""
     return ok(f"{len(found)} topics with {len(topics.cluster.partitions())} partitions{more}")
 

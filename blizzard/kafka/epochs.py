@@ -55,6 +55,7 @@ def check_logs(brokers: Brokers, places: Mapping[Partition, Place]) -> None:
             f"partition {path_of(partition)} was truncated below offset {places[partition].offset}, where the source "
             "stands: the brokers have lost messages that they had (an unclean election of a leader, or a lost disk), "
             f"and new ones get the same offsets. Nothing was read. Kafka's client says: {said}. Take topic "
-            f"{partition[0]} out of this source, and give it a source of its own under a new name, which reads it from "
-            "its beginning; messages from before that the brokers still have are then in the table twice."
+            f"{partition[0]} out of this source, and give it a source of its own, under a new name and with "
+            "`take_over: nothing`, which reads it from its beginning; messages from before that the brokers still have "
+            "are then in the table twice."
         )

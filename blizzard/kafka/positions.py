@@ -67,11 +67,27 @@ def topics_missing(options: KafkaOptions, found: Set[str]) -> Sequence[str]:
     return sorted({*(options.topics or ())} - found)
 
 
+def topics_gone(options: KafkaOptions, checkpoint: TopicCheckpoint, found: Set[str]) -> Sequence[str]:
+    """Topics that were read by a pattern, and are not among those that it has `found` now. Of `topics`, those that are
+    gone are in `topics_missing`, and who takes a name out knows it."""
+    return [] if options.topic_pattern is None else sorted(checkpoint.topics.keys() - found)
+
+
+def about_gone(options: KafkaOptions, gone: Sequence[str]) -> str:
+    """`gone`: topics that the pattern matches."""
+    return (
+        f"topic {', '.join(gone)}, which was read, is not on {options.bootstrap_servers} any more, or its user may not "
+        "see it: what was not read of it by then is not in the table. Its rows stay, and other topics are read on. Let "
+        "the user describe it; or if it is to be gone, exclude it by `kafka.topic_pattern`."
+    )
+
+
 def about_missing(options: KafkaOptions, missing: Sequence[str]) -> str:
     if options.topic_pattern is not None:
         return (
             f"no topic on {options.bootstrap_servers} matches {options.topic_pattern!r}, or its user may not see it. "
-            "Correct `kafka.topic_pattern`, create a topic, or let the user describe it."
+            "Correct `kafka.topic_pattern` (it matches no name that begins with `__`), create a topic, or let the user "
+            "describe it."
         )
     return (
         f"there is no topic {', '.join(missing)} on {options.bootstrap_servers}, or its user may not see it; other "
@@ -108,8 +124,8 @@ def own_source(topic: str) -> str:
     again."""
     return (
         f"Take {topic} out of this source (out of `kafka.topics`; with `topic_pattern`: exclude it by the pattern), "
-        "and give it a source of its own, under a new name, which reads it from its `start` on. The table keeps what "
-        "it has."
+        "and give it a source of its own, under a new name and with `take_over: nothing`, which reads it from its "
+        "`start` on. The table keeps what it has."
     )
 
 

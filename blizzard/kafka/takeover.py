@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from blizzard.config.kafka_options import NOTHING, KafkaOptions
 from blizzard.errors import RecoveryError
 from blizzard.kafka.brokers import Brokers, Cluster
-from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX, LEGACY_APP_ID_PREFIX
+from blizzard.state.checkpoint import COMMITTER_APP_ID_PREFIX
+from blizzard.state.identity import APP_ID_PREFIX
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 from blizzard.state.txns import Txn
 
 _APP_ID = re.compile(r"(?P<app_id>.+)-(?P<partition>[0-9]{1,6})\Z", re.DOTALL)
-_OURS = (LEGACY_APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)
+_OURS = (APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)
 
 
 def taken_over(txns: Iterable[Txn], options: KafkaOptions, source_id: str) -> dict[Partition, int]:

@@ -13,6 +13,7 @@ from blizzard.errors import PermanentError, UnreadableState
 from blizzard.manifest.segments import Position
 from blizzard.state import base
 from blizzard.state.base import BaseOf, BaseRef, Difference, Settled, difference, no_base
+from blizzard.state.identity import APP_ID_PREFIX
 from blizzard.state.run_ref import RunRef, decode_ref, encode_ref
 from blizzard.storage import json_fields
 
@@ -25,7 +26,6 @@ WITHOUT_BASES_VERSION = 4
 BEFORE_LEDGER_VERSION = 3
 """Schema version of states that decided by themselves which files are settled. They name ingested files, and a late
 sweep settled what it had seen below a watermark."""
-LEGACY_APP_ID_PREFIX = "blizzard:"
 COMMITTER_APP_ID_PREFIX = "penguin-"
 COMMITTERS_VERSION = 2
 """Schema version of states of Penguin, the committer of the first Blizzard. They track the table's Parquet files, not a
@@ -218,10 +218,10 @@ def decode_app_id(app_id: str, *, pipeline: str, source: str) -> Checkpoint | No
     committers = COMMITTER_APP_ID_PREFIX + pipeline
     if app_id == committers or app_id.startswith(f"{committers}-"):
         return Checkpoint(pipeline, source)
-    if not app_id.startswith(LEGACY_APP_ID_PREFIX):
+    if not app_id.startswith(APP_ID_PREFIX):
         return None
     try:
-        text = base64.b64decode(app_id.removeprefix(LEGACY_APP_ID_PREFIX), validate=True)
+        text = base64.b64decode(app_id.removeprefix(APP_ID_PREFIX), validate=True)
         document = _load(text)
     except (binascii.Error, ValueError, UnreadableState):
         return None

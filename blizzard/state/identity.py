@@ -1,11 +1,13 @@
 """The identity of a source, and the keys of its state."""
 
+import re
 from dataclasses import dataclass
 
 from blizzard.config import source_names
 
 APP_ID_PREFIX = "blizzard:"
-"""Of every source's."""
+"""Of every source's, and of those of the first Blizzard, behind which they have base64."""
+_APP_ID = re.compile(rf"{APP_ID_PREFIX}([^:]+:[^:]+)(?::[^:]+:[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +41,9 @@ class SourceIdentity:
     def report_key(self) -> str:
         """The key of the report of the source's sweeps."""
         return f"{self.state_prefix}_sweep.json"
+
+
+def source_of_app_id(app_id: str) -> str | None:
+    """The id of the source of which a Txn is, or of one of whose partitions; None: it is of something else."""
+    match = _APP_ID.fullmatch(app_id)
+    return None if match is None else match[1]

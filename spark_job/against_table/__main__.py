@@ -38,14 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _of_source(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
-    found = compared(pipeline, source, s3)
-    if source.kafka is not None:
-        try:
-            missing = topics_missing(source.kafka, brokers_of(source, source.kafka).cluster().topics.keys())
-        except (PermanentError, RetryableError) as error:
-            found.refused.append(str(error))
-        else:
-            found.notes += [about_missing(source.kafka, missing)] if missing else []
+    if source.kafka is None:
+        return compared(pipeline, source, s3)
+    try:
+        cluster = brokers_of(source, source.kafka).cluster()
+    except (PermanentError, RetryableError) as error:
+        found = compared(pipeline, source, s3)
+        found.refused.append(str(error))
+        return found
+    found = compared(pipeline, source, s3, cluster)
+    missing = topics_missing(source.kafka, cluster.topics.keys())
+    found.notes += [about_missing(source.kafka, missing)] if missing else []
     return found
 
 

@@ -11,14 +11,16 @@ from pyspark.sql.types import StructField, StructType
 from blizzard.config.engine_name import EngineName
 from blizzard.config.model import Pipeline, Source
 from blizzard.errors import PermanentError
+from blizzard.kafka.brokers import Cluster
 from blizzard.log import silent
-from blizzard.state.identity import SourceIdentity
+from blizzard.state.identity import APP_ID_PREFIX, SourceIdentity
 from blizzard.state.txns import txns_of
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.against_table.comparison import Comparison
-from spark_job.against_table.files import BEGINS, begin, former_sources, moved_files
+from spark_job.against_table.files import begin, former_sources, moved_files
 from spark_job.against_table.left_out import checks_of_left_out
+from spark_job.against_table.topics import begin_topics
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.local.table_options import table_options
 from spark_job.engines.needs_spark import NeedsSpark
@@ -40,22 +42,25 @@ from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import NTZ, columns_of, gets_ntz
 from spark_job.table.table_source import TableSource
-from spark_job.wiring import SourceParts, late_schema_of, source_parts, table_source
+from spark_job.topic_wiring import topic_parts, topic_table
+from spark_job.wiring import late_schema_of, source_parts, table_source
 
 READERS = "programs that read it have to know that"
 FIRST_BATCH = "its columns are those that the first batch shows, and `derive` and `constraints` are checked then"
 
 
-def compared(pipeline: Pipeline, source: Source, s3: S3Settings) -> Comparison:
-    """Without the brokers of topics."""
+def compared(pipeline: Pipeline, source: Source, s3: S3Settings, cluster: Cluster | None = None) -> Comparison:
+    """`cluster`: of a source of topics, with its topics; None: the brokers do not answer."""
     engine = LocalEngine(s3, partial(table_options, [pipeline.table_uri], s3), silent, cores=1)
     try:
-        return _compared(pipeline, source, s3, engine)
+        return _compared(pipeline, source, s3, engine, cluster)
     finally:
         engine.close()
 
 
-def _compared(pipeline: Pipeline, source: Source, s3: S3Settings, engine: LocalEngine) -> Comparison:
+def _compared(
+    pipeline: Pipeline, source: Source, s3: S3Settings, engine: LocalEngine, cluster: Cluster | None
+) -> Comparison:
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     table = _opened(pipeline.table_uri, s3)
     if table is None:
@@ -82,22 +87,32 @@ def _compared(pipeline: Pipeline, source: Source, s3: S3Settings, engine: LocalE
     found.notes += checks_of_left_out(description, columns)
     _add_rules(found, pipeline, _after(description, changes), columns, wanted)
     found.notes += _only_when_made(description, wanted)
-    parts = None if source.kafka is not None else source_parts(pipeline, source, engine=engine, s3=s3, log=silent)
-    txns = {txn.app_id for txn in txns_of(open_store(pipeline.table_uri, s3, may_be_missing=True))}
-    if identity.app_id not in txns:
-        _begin(found, parts, schema)
-        found.notes += former_sources(pipeline, txns)
-    elif parts is not None:
-        found.notes += moved_files(parts, schema)
+    _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster)
     return found
 
 
-def _begin(found: Comparison, parts: SourceParts | None, schema: str) -> None:
-    """Messages tell no former name."""
-    if parts is None:
-        found.notes.append(BEGINS)
+def _add_rows_of_before(
+    found: Comparison,
+    pipeline: Pipeline,
+    source: Source,
+    schema: str,
+    *,
+    engine: LocalEngine,
+    s3: S3Settings,
+    cluster: Cluster | None,
+) -> None:
+    """What the run makes of what the table has of the same files or topics."""
+    txns = {txn.app_id for txn in txns_of(open_store(pipeline.table_uri, s3, may_be_missing=True))}
+    is_new = f"{APP_ID_PREFIX}{source.id}" not in txns
+    if source.kafka is not None:
+        if is_new:
+            parts = topic_parts(pipeline, source, engine=engine, s3=s3, log=silent)
+            begin_topics(found, parts, source.kafka, topic_table(parts, schema), cluster)
+    elif is_new:
+        begin(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
     else:
-        begin(found, parts, schema)
+        found.notes += moved_files(source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
+    found.notes += former_sources(pipeline, txns) if is_new else ()
 
 
 def _check_txns(found: Comparison, table: TableDescription) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from blizzard.config.model import Pipeline
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.ledger.entry import LedgerEntry
+from blizzard.state.identity import source_of_app_id
 from blizzard.state.run_ref import SequenceRange
 from spark_job.against_table.comparison import Comparison
 from spark_job.table.delta_table import DeltaSourceTable
@@ -13,8 +14,8 @@ from spark_job.wiring import SourceParts, file_table
 
 FILES_ASKED = 20
 """Each takes a request."""
-APP_PREFIX = "blizzard:"
 BEGINS = "the table has no rows of this source yet: it begins with all that it has"
+WITHOUT_TXN = "the table has rows of this source, but no Txn that tells which files they are from"
 
 
 def begin(found: Comparison, parts: SourceParts, schema: str) -> None:
@@ -26,15 +27,14 @@ def begin(found: Comparison, parts: SourceParts, schema: str) -> None:
     except BlizzardError as error:
         found.notes.append(f"whether the source was renamed, so that the run is refused, cannot be told: {error}")
     else:
-        rows = "the table has rows of this source, but no Txn that tells which files they are from"
-        found.notes.append(rows if has_rows else BEGINS)
+        found.notes.append(WITHOUT_TXN if has_rows else BEGINS)
 
 
 def former_sources(pipeline: Pipeline, txns: Collection[str]) -> Iterator[str]:
-    known = {f"{APP_PREFIX}{pipeline.name}:{name}" for name in pipeline.sources}
-    for app_id in sorted({*txns} - known):
-        if app_id.startswith(f"{APP_PREFIX}{pipeline.name}:"):
-            yield f"source {app_id.removeprefix(APP_PREFIX)} wrote to the table and is not in the configuration"
+    wrote = {source_id for app_id in txns if (source_id := source_of_app_id(app_id)) is not None}
+    for source_id in sorted(wrote - pipeline.source_ids):
+        if source_id.startswith(f"{pipeline.name}:"):
+            yield f"source {source_id} wrote to the table and is not in the configuration"
 
 
 def moved_files(parts: SourceParts, schema: str) -> Iterator[str]:

@@ -11,11 +11,10 @@ from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark, SparkMissing
-from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
+from spark_job.ports.table import NO_TXNS, FileVersion, SourceFile, Txn, Txns
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.file_layout import TableDescription
-from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.tasks.engine import Engine, Undecided
 from spark_job.write.data_file import DataFile

@@ -17,7 +17,7 @@ from spark_job.infer.first_records import Inferred
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FileRows, RangesReader, Reader
 from spark_job.ports.rows import Rows
-from spark_job.ports.table import NO_TXNS, FileTable, FileVersion, SchemaProposal, Txn, Txns
+from spark_job.ports.table import NO_TXNS, FileTable, FileVersion, SchemaProposal, SourceFile, Txn, Txns
 
 R = TypeVar("R", bound=Rows)
 F = TypeVar("F", bound=FileRows)
@@ -141,8 +141,8 @@ class LateSchema(Generic[R]):
     def newest_sequence(self) -> int | None:
         return self._table.newest_sequence()
 
-    def sources_of_others(self) -> Sequence[str]:
-        return self._table.sources_of_others()
+    def files_of_others(self) -> Sequence[SourceFile]:
+        return self._table.files_of_others()
 
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         return self._table.last_rows_after(sequence)

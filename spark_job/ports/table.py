@@ -50,6 +50,15 @@ class FileVersion(NamedTuple):
     etag: str
 
 
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of which the table has rows, or a partition of a topic, with the topic's id as `etag`."""
+
+    source: str
+    path: str
+    etag: str
+
+
 class Table(Protocol[R]):
     """One Delta table, as one source sees it: what a source of any kind needs."""
 
@@ -127,8 +136,8 @@ class FileTable(Table[R], Protocol):
         ...
 
     def holds_rows(self) -> bool:
-        """Whether the table holds any row of this source. Raises RecoveryError when it holds none, but rows of the same
-        files under a source name that the pipeline no longer has."""
+        """Whether the table holds any row of this source. Raises RecoveryError when a source of files has none, but the
+        table holds rows of the same files under a source name that the pipeline no longer has."""
         ...
 
     def holds_rows_of_nobody(self) -> bool:
@@ -139,8 +148,9 @@ class FileTable(Table[R], Protocol):
         """The highest `_source.sequence` of this source's rows; None if it has none."""
         ...
 
-    def sources_of_others(self) -> Sequence[str]:
-        """The names, as rows have them, of some sources that the pipeline does not have: none if there are none."""
+    def files_of_others(self) -> Sequence[SourceFile]:
+        """The newest ones of sources that the pipeline does not have, as rows name them: none if there are no such
+        rows."""
         ...
 
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:

@@ -255,7 +255,7 @@ class RebuildProcess:
         if any(parts.table.txn_version(parts.identity.app_id) is not None for parts in every):
             return
         first = every[0].table
-        if first.holds_rows_of_nobody() or first.sources_of_others():
+        if first.holds_rows_of_nobody() or first.files_of_others():
             expected = f"expected no table there, or one that `blizzard rebuild` has begun for pipeline {new.name}"
             raise ConfigError(
                 [f"--to: table {new.table_uri} holds rows of something else; {expected}. Name another place"]

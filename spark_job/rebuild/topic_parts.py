@@ -49,7 +49,7 @@ def rebuilt_topics(
         table=table,
         state=parts.state,
         brokers=brokers,
-        ingest=topic_ingest(parts, topic_settings(source, options), brokers, table, reader, RestatedTopics),
+        ingest=topic_ingest(parts, topic_settings(pipeline, source, options), brokers, table, reader, RestatedTopics),
         known=known,
         first_positions=firsts,
         log=log,

@@ -19,7 +19,7 @@ def refuse_unknown_rows(table: FileTable[Any], source_id: str, known: Collection
             f"source. {advice}Remove these rows, or, if they are none of this source's files, set the Txn by hand "
             "as docs/runbook.md says (A table without its Txn)."
         )
-    others = [name for name in table.sources_of_others() if name not in known]
+    others = sorted({each.source for each in table.files_of_others()} - {*known})
     if others:
         raise RecoveryError(
             f"the table has lost its Txn of source {source_id}, and it holds rows of sources that "

@@ -34,7 +34,7 @@ def topic_repair_of(
     if Kafka's client is not installed."""
     source, identity = parts.source, parts.identity
     common: dict[str, Any] = {"clock": time.time, "new_id": new_id, "log": parts.log}
-    settings, own = topic_settings(source, options), read_settings(source)
+    settings, own = topic_settings(parts.pipeline, source, options), read_settings(source)
     access = TopicAccess(options, brokers_of(source, options), TopicLogins(source, options))
     readings = TopicReading(own), TopicReading(own, replacing=True), TopicReading(given_settings(source))
     table, [reader, replacing_reader, given_reader] = topic_table_and_readers(parts, access, *readings)

@@ -17,7 +17,7 @@ from blizzard.state.schema_changes import FieldChange, SchemaChange
 from blizzard.storage.base import ObjectStore
 from spark_job.expressions.rules import RowRules
 from spark_job.ports.stopwatch import Stopwatch
-from spark_job.ports.table import NO_TXNS, FileVersion, SchemaProposal, Txn, Txns
+from spark_job.ports.table import NO_TXNS, FileVersion, SchemaProposal, SourceFile, Txn, Txns
 from spark_job.table.columns import new_table_stats_columns
 from spark_job.table.commit import TableCommits
 from spark_job.table.engine import TableEngine, Transaction
@@ -40,8 +40,8 @@ class DeltaSourceTable:
     """`engine` makes the table's engine for this source.
 
     `state_prefix`: prefix of the source's own files below the table. `clock` gives Unix seconds, `new_id` a short
-    unique text. `watch` times the Txn lookups. `siblings`: ids of the pipeline's other sources. `has_file`: whether the
-    source has a path with an etag.
+    unique text. `watch` times the Txn lookups. `siblings`: ids of the pipeline's other sources. `has_file`: as of
+    `SourceRows`.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class DeltaSourceTable:
         new_id: Callable[[], str] = lambda: secrets.token_hex(8),
         watch: Stopwatch | None = None,
         siblings: frozenset[str] = frozenset(),
-        has_file: HasFile = lambda path, etag: False,
+        has_file: HasFile | None = None,
         log: Log = silent,
     ) -> None:
         self._log = log
@@ -144,8 +144,8 @@ class DeltaSourceTable:
     def newest_sequence(self) -> int | None:
         return self._source_rows.newest_sequence()
 
-    def sources_of_others(self) -> Sequence[str]:
-        return self._source_rows.sources_of_others()
+    def files_of_others(self) -> Sequence[SourceFile]:
+        return self._source_rows.files_of_others()
 
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         return self._source_rows.last_rows(after_sequence=sequence)

@@ -9,10 +9,9 @@ from pyspark.sql.types import StructField, StructType
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
-from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
+from spark_job.ports.table import NO_TXNS, FileVersion, SourceFile, Txn, Txns
 from spark_job.table.configured_changes import Widening
 from spark_job.table.file_layout import TableDescription
-from spark_job.table.safety_checks import SourceFile
 from spark_job.write.data_file import DataFile
 
 

@@ -2,22 +2,13 @@
 that was renamed."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from blizzard.errors import PermanentError, RecoveryError
 from blizzard.state.delta_protocol import TXN_RETENTION
+from spark_job.ports.table import SourceFile
 
 MAX_FILES_CHECKED = 100
 """The newest files of other sources; older ones may no longer be in the source."""
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """A file of which the table has rows."""
-
-    source: str
-    path: str
-    etag: str
 
 
 HasFile = Callable[[str, str], bool]

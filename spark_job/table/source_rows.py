@@ -4,14 +4,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.run_ref import SequenceRange
-from spark_job.ports.table import FileVersion
+from spark_job.ports.table import FileVersion, SourceFile
 from spark_job.table.engine import TableEngine
 from spark_job.table.safety_checks import MAX_FILES_CHECKED, HasFile, check_source_was_not_renamed
 from spark_job.table.table_source import TableSource
 
 
 class SourceRows:
-    """`siblings`: ids of the pipeline's other sources. `table_exists` reads the table's log.
+    """`siblings`: ids of the pipeline's other sources. `has_file` None: whether the source had another name, somebody
+    else asks. `table_exists` reads the table's log.
 
     Every question has an empty answer for a table that does not exist, or that has no `_source` column.
     """
@@ -22,7 +23,7 @@ class SourceRows:
         source: TableSource,
         *,
         siblings: frozenset[str],
-        has_file: HasFile,
+        has_file: HasFile | None,
         table_exists: Callable[[], bool],
     ) -> None:
         self._engine = engine
@@ -37,10 +38,8 @@ class SourceRows:
             if not self._can_be_asked():
                 return False
             found = self._engine.holds_rows()
-            if not found:
-                known = self._siblings | {self._source.source_id}
-                others = self._engine.newest_files_of_others(known, MAX_FILES_CHECKED)
-                check_source_was_not_renamed(others, self._source.source_id, self._has_file)
+            if not found and self._has_file is not None:
+                check_source_was_not_renamed(self._newest_of_others(), self._source.source_id, self._has_file)
             return found
 
     def of_nobody_exist(self) -> bool:
@@ -54,13 +53,11 @@ class SourceRows:
         with self._engine.translating("querying the table for its newest rows of this source"):
             return self._engine.newest_sequence() if self._can_be_asked() else None
 
-    def sources_of_others(self) -> Sequence[str]:
+    def files_of_others(self) -> Sequence[SourceFile]:
         with self._engine.translating("querying the table for rows of other sources"):
             if not self._can_be_asked():
                 return []
-            known = self._siblings | {self._source.source_id}
-            others = self._engine.newest_files_of_others(known, MAX_FILES_CHECKED)
-            return sorted({found.source for found in others})
+            return self._newest_of_others()
 
     def last_rows(self, *, after_sequence: int) -> Mapping[FileVersion, int]:
         with self._engine.translating("querying the table for the files of its newest commits"):
@@ -73,6 +70,10 @@ class SourceRows:
     def files_of_commits(self, sequences: SequenceRange) -> Sequence[LedgerEntry]:
         with self._engine.translating("querying the table for the files of its commits"):
             return self._engine.files_of_commits(sequences) if self._can_be_asked() else []
+
+    def _newest_of_others(self) -> Sequence[SourceFile]:
+        known = self._siblings | {self._source.source_id}
+        return self._engine.newest_files_of_others(known, MAX_FILES_CHECKED)
 
     def _can_be_asked(self) -> bool:
         return self._table_exists() and self._engine.has_source_column()

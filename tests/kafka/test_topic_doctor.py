@@ -107,7 +107,11 @@ def test_a_topic_that_is_another_or_none_is_a_problem(
     doctor = Doctor(lake, tmp_path, capsys)
     lake.produce(b"a")
     lake.run()
+    other, either = new_lake(), f"topic_pattern: '{lake.topic}|OTHER'"
+    either = either.replace("OTHER", other.topic)
     delete_topic(lake.settings, lake.topic)
+    assert doctor.wrong(kafka=either)["topics.topics"] == "warning"
+    assert f"{lake.topic}, which was read, is gone" in doctor.found["topics.topics"]["found"]
     skipped = {"topics.offsets": "skipped", "topics.lag": "skipped"}
     assert doctor.wrong() == {"topics.topics": "problem", **skipped}
     create_topic(lake.settings, lake.topic)

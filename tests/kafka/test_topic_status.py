@@ -146,10 +146,13 @@ def test_a_topic_that_is_gone_is_shown_as_gone_and_is_no_lag(
     found = status(lake, tmp_path, capsys, kafka=f"topics: [{other}]")
     assert (found["gone"], found["lag"]) == ([{"topic": lake.topic, "partitions": 3, "is_named": False}], 0)
     delete_topic(lake.settings, lake.topic)
-    found = status(lake, tmp_path, capsys, kafka=pattern)
+    found = status(lake, tmp_path, capsys, 1, kafka=pattern)
     assert found["gone"] == [{"topic": lake.topic, "partitions": 3, "is_named": True}]
-    assert (found["lag"], found["problem"], [one["topic"] for one in found["partitions"]]) == (0, None, [other])
-    assert main(["status", str(configuration(lake, tmp_path, pattern))]) == 0
+    assert (found["lag"], [one["topic"] for one in found["partitions"]]) == (0, [other])
+    assert f"topic {lake.topic}, which was read, is not on" in found["problem"]
+    excluded = f"topic_pattern: '(?!{lake.topic}$){lake.topic}.*'"
+    assert status(lake, tmp_path, capsys, kafka=excluded)["problem"] is None
+    assert main(["status", str(configuration(lake, tmp_path, pattern))]) == 1
     shown = " ".join(capsys.readouterr().out.split())
     assert f"not read on {lake.topic}, of which 3 partitions were read: the brokers do not have it" in shown
 
@@ -205,3 +208,22 @@ def test_a_pattern_that_matches_nothing_is_a_problem(
     lake.run(kafka=pattern)
     assert [event["topics"] for event in lake.named("topics_missing")] == [["of-nobody-.*"]]
     assert "matches 'of-nobody-.*'" in status(lake, tmp_path, capsys, expected=1, kafka=pattern)["problem"]
+
+
+def test_a_run_says_which_topics_its_pattern_has_lost(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=2)
+    other, pattern = f"{lake.topic}.other", f"topic_pattern: '{lake.topic}.*'"
+    create_topic(lake.settings, other)
+    lake.produce(b"a")
+    lake.run(kafka=pattern)
+    lake.produce(b"b", Message(b"c", partition=1))
+    event = {"event": "topics_gone", "source": "p:clicks", "topics": [lake.topic]}
+    lake.run(kafka=f"topic_pattern: '{other}'")
+    assert lake.named("topics_gone") == [{**event, "unread": {lake.topic: 2}}]
+    delete_topic(lake.settings, lake.topic)
+    lake.run(kafka=pattern)
+    lake.run(kafka=f"topic_pattern: '{other}'")
+    assert lake.named("topics_gone")[1:] == [{**event, "unread": {lake.topic: None}}] * 2
+    lake.run(kafka=f"topics: [{other}]")
+    assert len(lake.named("topics_gone")) == 3
+    assert lake.places() == [(0, 0)]

@@ -117,6 +117,11 @@ def test_a_lost_log_stops_the_source_also_when_it_is_longer_again(
     [found] = json.loads(capsys.readouterr().out)
     assert f"truncated below offset {READ}" in found["problem"]
     assert (found["partitions"], found["lag"]) == ([], None)
+    lake.source = "anew"
+    with pytest.raises(RecoveryError, match=r"by source p:clicks.*as after a log that was truncated: .*take_over: n"):
+        lake.run()
+    lake.run(kafka="take_over: nothing")
+    assert [offset for _, offset in lake.places()] == sorted([*range(READ), *range(NEW + 1)])
 
 
 def test_other_messages_are_not_taken_for_those_that_were_lost(

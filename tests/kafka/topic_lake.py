@@ -32,7 +32,7 @@ class TopicLake:
         self.settings = kafka.client_settings()
         self.servers = kafka.bootstrap_servers
         self.topic = topic
-        self.source = "clicks"
+        self.pipeline_name, self.source = "p", "clicks"
         self.events: list[dict[str, Any]] = []
         self.on_event: Callable[[str], None] = lambda event: None
         self._engines: list[LocalEngine] = []
@@ -48,7 +48,7 @@ class TopicLake:
         topics = "" if "topic" in kafka else f"topics: [{self.topic}], "
         return f"""
             pipelines:
-              p:
+              {self.pipeline_name}:
                 table_uri: {self.table}
                 {pipeline}
                 sources:
@@ -65,9 +65,17 @@ class TopicLake:
         return file
 
     def job(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> SourceJob:
-        (found,) = parse_config(self.configuration(source, kafka, pipeline), {}, folder="/").sources()
-        assert found[1].kafka is not None
-        return topic_job(*found, found[1].kafka, engine=self._engine(), s3=S3Settings(), log=self._note)
+        (found,) = self.jobs(source, kafka, pipeline)
+        return found
+
+    def jobs(self, source: str = "format: envelope", kafka: str = "", pipeline: str = "") -> list[SourceJob]:
+        """`source`: may go on with further sources of topics."""
+        made = []
+        for found in parse_config(self.configuration(source, kafka, pipeline), {}, folder="/").sources():
+            assert found[1].kafka is not None
+            s3 = S3Settings()
+            made.append(topic_job(*found, found[1].kafka, engine=self._engine(), s3=s3, log=self._note))
+        return made
 
     def _engine(self) -> Engine:
         spark = self.spark

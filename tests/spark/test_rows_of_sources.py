@@ -9,9 +9,8 @@ from pyspark.sql import SparkSession
 
 from blizzard.state.run_ref import SequenceRange
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import FileVersion
+from spark_job.ports.table import FileVersion, SourceFile
 from spark_job.table.engine import TableEngine
-from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from tests.spark.table_world import ENGINES, World
 

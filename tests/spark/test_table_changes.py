@@ -34,7 +34,7 @@ def test_every_call_reports_a_log_that_delta_cannot_read(world: World) -> None:
         "holds_rows": lambda table: table.holds_rows(),
         "holds_rows_of_nobody": lambda table: table.holds_rows_of_nobody(),
         "newest_sequence": lambda table: table.newest_sequence(),
-        "sources_of_others": lambda table: table.sources_of_others(),
+        "files_of_others": lambda table: table.files_of_others(),
         "last_rows_after": lambda table: table.last_rows_after(-1),
         "files_of_commits": lambda table: table.files_of_commits(SequenceRange(0, 3)),
         "prepare": lambda table: table.prepare(),

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
+from blizzard.errors import RecoveryError
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.schema_history import table_history
 from blizzard.storage.local import LocalStore
@@ -13,6 +15,7 @@ from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
 from tests.kafka.topic_lake import TopicLake
 from tests.kafka.topics import Message
+from tests.unit.rebuild_lake import become_table_of
 from tests.unit.schema_registry import Registry, framed, record_of
 
 pytestmark = pytest.mark.spark
@@ -121,3 +124,15 @@ def test_a_source_that_begins_before_there_is_a_message_gets_its_columns_from_sp
     assert [(one.source, len(one.fields or ())) for one in (made, added)] == [("p:clicks", 1)] * 2
     (field,) = added.fields or ()
     assert (field.path, field.origin, field.file, field.records) == ("id", "inferred", f"{lake.topic}/1", 1)
+
+
+def test_a_renamed_source_is_refused_by_its_txns_and_by_its_rows(lake: TopicLake) -> None:
+    lake.produce(b"a")
+    lake.run()
+    lake.source = "visits"
+    for _ in range(2):
+        with pytest.raises(RecoveryError, match=rf"topic {lake.topic} \(id \S{{22}}\) by source p:clicks.*former name"):
+            lake.run()
+        become_table_of(lake.table, DeltaTable(lake.table).to_pyarrow_table())  # without a Txn
+    lake.run(kafka="take_over: nothing")
+    assert lake.places() == [(0, 0), (0, 0)]

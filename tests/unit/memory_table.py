@@ -14,7 +14,7 @@ from blizzard.state.schema_changes import FieldChange, SchemaChange
 from blizzard.state.unknown_fields import NO_FIELDS, UnknownFields
 from spark_job.ports.reader import Outcome
 from spark_job.ports.rows import Rows
-from spark_job.ports.table import FileVersion, SchemaProposal, Txn
+from spark_job.ports.table import FileVersion, SchemaProposal, SourceFile, Txn
 from tests.unit.watched_calls import Calls, Clock
 
 
@@ -162,9 +162,10 @@ class MemoryTable:
         self._calls("newest_sequence")
         return max((row.sequence for row in self._rows()), default=None)
 
-    def sources_of_others(self) -> Sequence[str]:
-        self._calls("sources_of_others")
-        return sorted({row.source for row in self._delta.rows} - {self._identity.source_id})
+    def files_of_others(self) -> Sequence[SourceFile]:
+        self._calls("files_of_others")
+        others = (row for row in self._delta.rows if row.source != self._identity.source_id)
+        return [*dict.fromkeys(SourceFile(row.source, row.path, row.etag) for row in others)]
 
     def last_rows_after(self, sequence: int) -> Mapping[FileVersion, int]:
         self._calls("last_rows_after")

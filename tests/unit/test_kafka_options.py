@@ -50,6 +50,10 @@ def test_a_pattern_matches_whole_names() -> None:
     options = source(f"{SERVERS}, topic_pattern: 'clicks-.*'").kafka
     assert options is not None
     assert [options.matches(name) for name in ("clicks-1", "my-clicks-1", "clicks")] == [True, False, False]
+    options = source(f"{SERVERS}, topic_pattern: '.*'").kafka
+    assert options is not None
+    internal = ["__consumer_offsets", "__transaction_state", "__amazon_msk_canary"]
+    assert [options.matches(name) for name in (*internal, "_schemas", "a__b")] == [False] * 3 + [True] * 2
 
 
 @pytest.mark.parametrize("start", ["2026-11-01T00:00:00Z", "'2026-11-01T01:00:00+01:00'"])
@@ -77,6 +81,7 @@ def test_a_password_is_in_the_clients_settings_and_nowhere_else() -> None:
         (f"{SERVERS}, topics: [a], topic_pattern: a", "expected either topics or topic_pattern"),
         (f"{SERVERS}, topics: []", "at least 1"),
         (f"{SERVERS}, topics: [a, a]", "twice"),
+        (f"{SERVERS}, topics: [__consumer_offsets], publish_group: g", "it would never be done"),
         (f"{SERVERS}, topics: ['a b']", "expected the name of a topic"),
         (f"{SERVERS}, topic_pattern: '('", "no regular expression"),
         ("bootstrap_servers: b1, topics: [a]", "expected a host and its port"),

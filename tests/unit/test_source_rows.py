@@ -14,8 +14,7 @@ from blizzard.table import source_column
 from spark_job.engines.local import source_rows
 from spark_job.engines.local.source_rows import SourceRows
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import FileVersion
-from spark_job.table.safety_checks import SourceFile
+from spark_job.ports.table import FileVersion, SourceFile
 from tests.unit.added_rows import AddedRows, Row, number_hash
 
 OURS, PARTNER, OLD = "events:landing", "events:partner", "events:old"

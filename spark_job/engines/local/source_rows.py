@@ -18,8 +18,7 @@ from blizzard.storage.base import ObjectStore
 from blizzard.table.added_files import AddedFile, added_files
 from blizzard.table.source_column import SourceColumn
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import FileVersion
-from spark_job.table.safety_checks import SourceFile
+from spark_job.ports.table import FileVersion, SourceFile
 
 MAX_FILES_READ = 1_000
 """Each takes one to three requests, one after the other: with 30 ms a request more than a minute. Spark starts in less,

@@ -20,12 +20,11 @@ from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.schema_commit import schema_actions
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
-from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
+from spark_job.ports.table import NO_TXNS, FileVersion, SourceFile, Txn, Txns
 from spark_job.table.columns import needs_mapping, with_added
 from spark_job.table.configured_changes import Widening
 from spark_job.table.delta_description import describe
 from spark_job.table.engine import NewTable, Transaction
-from spark_job.table.safety_checks import SourceFile
 from spark_job.table.table_source import TableSource
 from spark_job.write.data_file import DataFile
 

@@ -7,8 +7,7 @@ from pyspark.sql import functions as F
 
 from blizzard.ledger.entry import FileState, LedgerEntry
 from blizzard.state.run_ref import SequenceRange
-from spark_job.ports.table import FileVersion
-from spark_job.table.safety_checks import SourceFile
+from spark_job.ports.table import FileVersion, SourceFile
 from spark_job.table.table_source import TableSource
 
 

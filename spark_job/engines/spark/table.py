@@ -19,12 +19,11 @@ from spark_job.engines.spark.source_rows import SourceRows
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS, translating_spark_errors
 from spark_job.engines.spark.staged_rows import staged_rows
 from spark_job.engines.spark.transaction import NTZ_SUPPORTED, DeltaTransactions, Transaction
-from spark_job.ports.table import NO_TXNS, FileVersion, Txn, Txns
+from spark_job.ports.table import NO_TXNS, FileVersion, SourceFile, Txn, Txns
 from spark_job.table.columns import MAPPING_PROPERTY, added_fields, gets_mapping
 from spark_job.table.configured_changes import Widening
 from spark_job.table.engine import NewTable
 from spark_job.table.further_txns import add_further_txns
-from spark_job.table.safety_checks import SourceFile
 from spark_job.table.schema import gets_ntz
 from spark_job.table.sql import literal, quoted, type_sql
 from spark_job.table.table_source import TableSource

@@ -11,8 +11,8 @@ from typing import Any
 
 from blizzard.errors import RecoveryError
 from blizzard.log import Log
-from blizzard.state.checkpoint import LEGACY_APP_ID_PREFIX, Checkpoint, decode_app_id
-from blizzard.state.identity import SourceIdentity
+from blizzard.state.checkpoint import Checkpoint, decode_app_id
+from blizzard.state.identity import APP_ID_PREFIX, SourceIdentity
 from spark_job.ports.table import FileTable, Txn
 
 _LEGACY_PARQUET = re.compile(r"(^|/)[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.parquet$")
@@ -71,7 +71,7 @@ def _legacy(txn: Txn, identity: SourceIdentity) -> Legacy | None:
 def is_of_other_source(app_id: str, identity: SourceIdentity) -> bool:
     """Whether the Txn belongs to another source that this program ingests. App ids of the first Blizzard have only one
     colon, since the rest is base64."""
-    return app_id.startswith(LEGACY_APP_ID_PREFIX) and app_id.count(":") > 1 and app_id != identity.app_id
+    return app_id.startswith(APP_ID_PREFIX) and app_id.count(":") > 1 and app_id != identity.app_id
 
 
 def take_over(

@@ -5,9 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from blizzard.config.kafka_options import NOTHING
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
-from blizzard.kafka.brokers import Brokers, Cluster, End, Place
+from blizzard.kafka.brokers import Brokers, End, Place
 from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
+from blizzard.kafka.former_sources import check_not_renamed, former_topics
 from blizzard.kafka.positions import (
     Gap,
     check_ends,
@@ -16,7 +18,6 @@ from blizzard.kafka.positions import (
     lags,
     lost_before,
     refuse_gaps,
-    topics_missing,
     with_new_partitions,
     with_offsets,
 )
@@ -30,6 +31,7 @@ from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, 
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.evolution import Evolution
 from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
+from spark_job.loop.topics.absent_topics import AbsentTopics
 from spark_job.loop.topics.message_size import bytes_each
 from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.recovery import recover
@@ -38,7 +40,7 @@ from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
-from spark_job.ports.table import FileTable, Txns
+from spark_job.ports.table import FileTable, Txn, Txns
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ class TopicSource:
         self._bytes_each: float | None = None
         self._compared: dict[Partition, tuple[Place, int | None]] = {}
         """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
-        self._missing: Sequence[str] = ()
+        self._absent = AbsentTopics(identity.source_id, settings.options, brokers, log)
         self._said = set[tuple[Partition, int]]()
         self._begins_with_rows = False
         self._ends: Mapping[Partition, int] = {}
@@ -117,7 +119,9 @@ class TopicSource:
         if found is not None:
             return found
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
-        known = taken_over(self._table.txns(), self._options, self._identity.source_id)
+        txns = self._table.txns()
+        known = taken_over(txns, self._options, self._identity.source_id)
+        self._check_not_renamed(txns)
         begun = first_positions(self._brokers, self._options, fresh, known)
         begun = replace(begun, moved=MappingProxyType(_all_offsets(begun)))
         self._begins_with_rows = self._settings.begins_with_rows and self._table.newest_version() < 0
@@ -125,6 +129,13 @@ class TopicSource:
             return Recovered(begun)
         # Committed at once: the next run would find other offsets under the same `start`.
         return Recovered(begun, repaired=True, unpublished=True)
+
+    def _check_not_renamed(self, txns: Sequence[Txn]) -> None:
+        if self._options.take_over == NOTHING:
+            return
+        rows = ((one.source, one.path, one.etag) for one in self._table.files_of_others())
+        if former := former_topics(self._state, txns, rows, self._settings.configured):
+            check_not_renamed(former, self._brokers.cluster(), self._identity.source_id)
 
     def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
         return stamped(checkpoint, delta_version=delta_version, receipt=receipt)
@@ -143,7 +154,7 @@ class TopicSource:
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
         check_still_taken_over(checkpoint, self._options, self._identity.source_id)
-        self._note_missing(cluster)
+        self._absent.note(checkpoint, cluster, self._ends)
         found = with_new_partitions(checkpoint, self._brokers, cluster)
         told = self._brokers.ends(cluster.partitions())
         self._check_logs(found, told)
@@ -175,13 +186,6 @@ class TopicSource:
         other = {each: places[each] for each, log in asked.items() if self._compared.get(each) != log}
         check_logs(self._brokers, other)
         self._compared = asked
-
-    def _note_missing(self, cluster: Cluster) -> None:
-        """Once in a process, and after each change."""
-        missing = tuple(topics_missing(self._options, cluster.topics.keys()))
-        if missing and missing != self._missing:
-            self._log("topics_missing", source=self._identity.source_id, topics=[*missing])
-        self._missing = missing
 
     def _note_gaps(self, gaps: Sequence[Gap]) -> None:
         """Of those that wait for the next messages, each once in a process: their letters come with these."""

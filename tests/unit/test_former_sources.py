@@ -1,0 +1,72 @@
+"""What a table tells of sources of topics that are not configured."""
+
+import json
+
+import pytest
+
+from blizzard.errors import RecoveryError
+from blizzard.kafka.brokers import Cluster, Topic
+from blizzard.kafka.former_sources import FormerTopic, check_not_renamed, former_topics
+from blizzard.state.delta_log import commit_key
+from blizzard.state.identity import source_of_app_id
+from blizzard.state.topic_checkpoint import TopicCheckpoint, TopicPosition, encode
+from blizzard.state.txns import Txn
+from blizzard.storage.memory import MemoryStore
+
+OLD = "blizzard:p:old"
+
+
+def store_of(topics: dict[str, str]) -> MemoryStore:
+    """With one commit of `p:old`, whose checkpoint has these topics and their ids."""
+    made = MemoryStore(lambda: 0.0)
+    positions = {name: TopicPosition(topic_id, {0: 5}) for name, topic_id in topics.items()}
+    state = encode(TopicCheckpoint("p", "old", 3, 3, "cluster", positions))
+    actions = [{"commitInfo": {"userMetadata": state}}, {"txn": {"appId": OLD, "version": 3}}]
+    made.put(commit_key(0), "\n".join(map(json.dumps, actions)).encode())
+    return made
+
+
+def txns(*app_ids: str) -> list[Txn]:
+    return [Txn(app_id, 4, None) for app_id in app_ids]
+
+
+def test_topics_have_the_ids_of_the_newest_checkpoint() -> None:
+    found = former_topics(store_of({"t": "id", "u": "other"}), txns(OLD, f"{OLD}:t:0", f"{OLD}:t:1"), (), {"p:new"})
+    assert found == [FormerTopic("p:old", "t", "id")]
+
+
+def test_rows_tell_the_id_where_no_checkpoint_does() -> None:
+    store, rows = MemoryStore(lambda: 0.0), [("p:old", "t/0", "id"), ("p:older", "t/1", "before"), ("p:x", "a", "e")]
+    found = former_topics(store, txns(f"{OLD}:t:0", f"{OLD}:u:0"), rows, {"p:new", "p:older"})
+    assert found == [FormerTopic("p:old", "t", "id"), FormerTopic("p:old", "u", None)]
+
+
+def test_sources_of_files_those_that_are_configured_and_other_programs_have_none() -> None:
+    others = txns("blizzard:p:files", "blizzard:p:new:t:0", "kdi-0", "blizzard:ZXZlbnRz", "blizzard:p:s:t:x")
+    assert former_topics(store_of({"t": "id"}), others, (), {"p:new"}) == []
+
+
+@pytest.mark.parametrize(("topic_id", "refused"), [("id", True), (None, True), ("before", False)])
+def test_a_topic_is_the_same_by_its_id(topic_id: str | None, refused: bool) -> None:
+    cluster, former = Cluster("c", {"t": Topic("id", [0])}), [FormerTopic("p:old", "t", topic_id)]
+    check_not_renamed([FormerTopic("p:old", "u", "id")], cluster, "p:new")
+    if not refused:
+        check_not_renamed(former, cluster, "p:new")
+        return
+    with pytest.raises(RecoveryError, match=r"topic t .*by source p:old.*source p:new has read nothing yet"):
+        check_not_renamed(former, cluster, "p:new")
+
+
+@pytest.mark.parametrize(
+    ("app_id", "source"),
+    [
+        ("blizzard:p:clicks", "p:clicks"),
+        ("blizzard:p:clicks:orders:0", "p:clicks"),
+        ("blizzard:p:clicks:orders", None),
+        ("blizzard:p:clicks:orders:x", None),
+        ("blizzard:ZXZlbnRz", None),
+        ("kdi-0", None),
+    ],
+)
+def test_an_app_id_names_its_source(app_id: str, source: str | None) -> None:
+    assert source_of_app_id(app_id) == source
