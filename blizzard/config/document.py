@@ -24,6 +24,9 @@ MAX_DEPTH = 20
 _TOO_DEEP = f"the file is nested deeper than {MAX_DEPTH} levels; expected six at most"
 
 _TAG = "tag:yaml.org,2002:"
+_A_TAG = "begins with `!`, which makes a tag of it in YAML; expected a plain value: remove the tag, or put it in quotes"
+_NAMING = ("found undefined alias", "found undefined tag handle")
+"""What the parser says of a name, which may be a password without quotes, and which is not repeated."""
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -123,7 +126,8 @@ def _limit_nodes(compose_node: Callable[..., Any]) -> Callable[..., Any]:
 
 def _unreadable(mark: Any, reason: str | None) -> UnreadableError:
     column = "" if mark is None else f" (column {mark.column + 1})"
-    return UnreadableError(f"this is not YAML: {reason}{column}; correct it", None if mark is None else mark.line + 1)
+    said = next((told for told in _NAMING if str(reason).startswith(told)), reason)
+    return UnreadableError(f"this is not YAML: {said}{column}; correct it", None if mark is None else mark.line + 1)
 
 
 def _kind(node: "Node") -> str:
@@ -186,7 +190,7 @@ class _Builder:
     def _check_tag(self, node: "Node", path: Path, *known: str) -> None:
         tag = str(node.tag)
         if tag not in {_TAG + name for name in known}:
-            self.problems.add(path, f"has the tag {tag[:80]!r}; expected a plain value; remove the tag")
+            self.problems.add(path, _A_TAG)
 
 
 def _plain_value(text: str) -> Any:

@@ -1,13 +1,11 @@
 """Turns pydantic's validation errors into texts for the author of the file."""
 
 from collections.abc import Mapping
-from itertools import chain
-from typing import Annotated, Any, get_args, get_origin
+from typing import Any
 
-from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from blizzard.config.model import Config
+from blizzard.config.field_types import has_key, is_secret, keys_of, section_at
 from blizzard.config.problems import Path, did_you_mean
 
 _KINDS: Mapping[str, str] = {
@@ -35,7 +33,8 @@ def explain(fault: ErrorDetails) -> str:
         return f"is missing; add it: {_description(path_of(fault))}"
     if kind == "value_error":
         return str(context["error"])
-    return f"found {_shown(fault['input'])}, expected {_expected(kind, context) or fault['msg']}; change it"
+    shown = _kind_of if is_secret(path_of(fault)) else _shown
+    return f"found {shown(fault['input'])}, expected {_expected(kind, context) or fault['msg']}; change it"
 
 
 def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
@@ -62,10 +61,22 @@ def _shown(value: object) -> str:
     return f"{value!r:.80}"
 
 
+def _kind_of(value: object) -> str:
+    """Of what is not shown, since it may be a password."""
+    match value:
+        case str():
+            return "text, which is not shown since it may be a secret"
+        case bool():
+            return "a truth value"
+        case int() | float():
+            return "a number"
+    return _shown(value)
+
+
 def _unknown_key(path: Path) -> str:
-    section = _section(path[:-1])
-    key, known = str(path[-1]), _keys(section)
-    home = next((name for name, field in known.items() if key in _keys(_model_in(field))), None)
+    section = section_at(path[:-1])
+    key, known = str(path[-1]), keys_of(section)
+    home = next((name for name, field in known.items() if has_key(field, key)), None)
     if home is not None:
         return f"unknown key here; it belongs in `{home}`: move it there"
     hint = did_you_mean(key, known)
@@ -73,39 +84,7 @@ def _unknown_key(path: Path) -> str:
 
 
 def _description(path: Path) -> str:
-    section = _section(path[:-1])
+    section = section_at(path[:-1])
     fields = {field.alias or name: field for name, field in section.model_fields.items()} if section else {}
     field = fields.get(str(path[-1]))
     return str(field.description) if field else str(path[-1])
-
-
-def _section(path: Path) -> type[BaseModel] | None:
-    """The model of the mapping at this path; None when there is no model for it."""
-    kind: Any = Config
-    for part in path:
-        if isinstance(part, int):
-            kind = _model_in(kind)
-            continue
-        inner = _model_in(kind)
-        kind = _keys(inner).get(str(part)) if get_origin(kind) is not dict else get_args(kind)[1]
-    return _model_in(kind)
-
-
-def _keys(section: type[BaseModel] | None) -> dict[str, Any]:
-    """Keys as written in the file, each with the type of its value."""
-    fields = section.model_fields.items() if section else ()
-    return {field.alias or name: field.annotation for name, field in fields}
-
-
-def _of_list(kind: Any) -> tuple[Any, ...]:
-    """The type of the items; empty if it is no list."""
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    return get_args(kind) if get_origin(kind) is list else ()
-
-
-def _model_in(kind: Any) -> type[BaseModel] | None:
-    """The model in `Model` or `Model | None`."""
-    options = (kind, *get_args(kind)) if get_origin(kind) is not dict else ()
-    options = tuple(chain.from_iterable((option, *_of_list(option)) for option in options))
-    return next((option for option in options if isinstance(option, type) and issubclass(option, BaseModel)), None)

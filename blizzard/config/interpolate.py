@@ -14,7 +14,7 @@ _INSIDE = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 class InterpolationError(ValueError):
-    """A variable is not set, or the text after `${` is not a variable."""
+    """A variable is not set, or the text after `${` is not a variable. The text is not quoted: it may be a password."""
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
@@ -38,14 +38,14 @@ def _closing(text: str, start: int) -> int:
         depth += 1 if brace.group() == "{" else -1
         if depth == 0:
             return brace.start()
-    raise InterpolationError(f"`${{` is not closed in {text[:80]!r}; write ${{NAME}}, or $${{ for the characters ${{")
+    raise InterpolationError("`${` is not closed; write ${NAME}, or $${ for the characters ${")
 
 
 def _value(inside: str, environ: Mapping[str, str]) -> str:
     match = _INSIDE.fullmatch(inside)
     if match is None or "${" in inside:
         raise InterpolationError(
-            f"found `${{{inside[:80]}}}`; expected ${{NAME}} or ${{NAME:-default}}, "
+            "found something else between `${` and `}`; expected ${NAME} or ${NAME:-default}, "
             "the name of letters, digits and _, the default without a variable in it"
         )
     name, has_default, default = match.groups()

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_validator
 
-from blizzard.config.certificates import certificates, with_certificates
+from blizzard.config.certificates import certificates, file_name, with_certificates
 from blizzard.config.secret_name import secret_name
 from blizzard.config.section import Section
 
@@ -104,12 +104,14 @@ class KafkaSecurity(Section):
     ca_pem: Annotated[str, AfterValidator(certificates)] | None = Field(
         default=None, description="The text of that file, instead of its path."
     )
-    certificate_location: str | None = Field(
+    certificate_location: Annotated[str, AfterValidator(file_name)] | None = Field(
         default=None,
         description="With SSL, for brokers that want one: the file with the client's certificate (PEM). It has to be "
         "there wherever tasks run, and so has the next one.",
     )
-    key_location: str | None = Field(default=None, description="The file with its private key (PEM).")
+    key_location: Annotated[str, AfterValidator(file_name)] | None = Field(
+        default=None, description="The file with its private key (PEM)."
+    )
     key_password: SecretStr | None = Field(default=None, description="The password of that file.")
 
     @model_validator(mode="before")

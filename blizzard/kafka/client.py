@@ -19,8 +19,8 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, NeverAnswered, PermanentError, RetryableError
 from blizzard.kafka.brokers import Cluster, End, Place, Topic
-from blizzard.kafka.connect import Reports, client_settings
-from blizzard.kafka.errors import never_answered, read_error
+from blizzard.kafka.connect import Reports, client_settings, made
+from blizzard.kafka.errors import group_error, never_answered, read_error
 from blizzard.kafka.login import SECRET_CHANGED, Login
 from blizzard.kafka.truncation import truncated
 from blizzard.state.topic_checkpoint import Partition
@@ -65,10 +65,7 @@ class KafkaBrokers:
         if self._opened is None:
             self._reports = Reports()
             settings = client_settings(self._login.settings(), self._reports)
-            try:
-                self._opened, self._opened_ts = AdminClient(settings), self._monotonic()
-            except (KafkaException, ValueError) as error:
-                raise PermanentError(f"Kafka's client takes no such settings: {error}. Correct `kafka`.") from error
+            self._opened, self._opened_ts = made(AdminClient, settings), self._monotonic()
         return self._opened
 
     def cluster(self) -> Cluster:
@@ -140,41 +137,57 @@ class KafkaBrokers:
         return {(one.topic, one.partition): self._answer(future) for one, future in futures.items()}
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
-        """A group's coordinator may have to be found first, so this is tried a few times."""
+        """A group's coordinator may have to be found first, so this is tried a few times, unless the brokers refuse."""
         if not next_offsets:
             return
         places = [TopicPartition(topic, number, offset) for (topic, number), offset in next_offsets.items()]
-        wanted, refused = ConsumerGroupTopicPartitions(group, places), None
-        for _ in range(PUBLISH_ATTEMPTS):
-            futures = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_secs)
-            answers = [one for future in futures.values() for one in self._answer(future).topic_partitions]
-            refused = next((one.error for one in answers if one.error is not None), None)
-            if refused is None:
-                return
-            self._sleep(PUBLISH_PAUSE_SECS)
-        if refused is not None:
-            self._fail(refused)
+        found: BlizzardError | None = None
+        for attempt in range(PUBLISH_ATTEMPTS):
+            if attempt:
+                self._sleep(PUBLISH_PAUSE_SECS)
+            found = self._unpublished(group, places)
+            if not isinstance(found, RetryableError):
+                break
+        if found is not None:
+            raise found
+
+    def _unpublished(self, group: str, places: list[TopicPartition]) -> BlizzardError | None:
+        """Publishes offsets. Why not, if they are not; raises what is not about the group, as `_fail`."""
+        wanted = ConsumerGroupTopicPartitions(group, places)
+        futures = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_secs)
+        try:
+            answers = [one for future in futures.values() for one in self._waited(future).topic_partitions]
+        except KafkaException as error:
+            if error.args[0].code() in _TIMED_OUT:
+                self._fail(error.args[0], error)
+            return group_error(group, error.args[0])
+        refused = next((one.error for one in answers if one.error is not None), None)
+        return None if refused is None else group_error(group, refused)
 
     def _answer(self, future: "Future[Any]") -> Any:
-        """A refused login shows only beside the answer, which never comes."""
         try:
-            while True:
-                try:
-                    found = future.result(ANSWER_POLL_SECS)
-                except TimeoutError:
-                    self._client.poll(0)
-                    if (refusal := self._reports.refusal()) is not None:
-                        self._give_up(refusal)
-                    if self._is_nobody_there():
-                        self._fail(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-                else:
-                    self._has_answered = True
-                    return found
+            return self._waited(future)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise TopicMissing(str(error)) from error
             self._client.poll(0)
             self._fail(error.args[0], error)
+
+    def _waited(self, future: "Future[Any]") -> Any:
+        """Raises KafkaException. A refused login shows only beside the answer, which never comes; errors as of
+        `Brokers` then."""
+        while True:
+            try:
+                found = future.result(ANSWER_POLL_SECS)
+            except TimeoutError:
+                self._client.poll(0)
+                if (refusal := self._reports.refusal()) is not None:
+                    self._give_up(refusal)
+                if self._is_nobody_there():
+                    self._fail(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+            else:
+                self._has_answered = True
+                return found
 
     def _is_nobody_there(self) -> bool:
         """Brokers that have answered this process may be restarted: they have the whole time."""

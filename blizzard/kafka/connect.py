@@ -1,16 +1,24 @@
 """Settings of librdkafka's clients, with what these report while they run. No client is made from other settings."""
 
-from collections.abc import Mapping
-from typing import Any
+import os
+import platform
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
-from blizzard.kafka.errors import REFUSED, read_error
+from blizzard.kafka.errors import is_refusal, read_error
 from blizzard.kafka.msk_token import Token, new_token
 
 GROUP = "blizzard-reads-without-a-group"
 """librdkafka wants one; nothing is ever committed for it."""
+_FILES: Mapping[str, str] = {
+    "ssl.certificate.location": "certificate_location",
+    "ssl.key.location": "key_location",
+}
+"""By librdkafka's setting, the field of `kafka.security` with a path that has to be there wherever a client is."""
+_Client = TypeVar("_Client")
 REFRESH_MS = 5_000
 """How soon a change of a partition's leader is known. A client asks for it on its own only each five minutes, and goes
 on to ask the old leader."""
@@ -30,7 +38,7 @@ class Reports:
         """Why nothing will come. None: nothing says so."""
         if self._token_error is not None:
             return self._token_error
-        if self.newest is not None and self.newest.code() in REFUSED:
+        if self.newest is not None and is_refusal(self.newest):
             return read_error(self.newest)
         return None
 
@@ -91,3 +99,33 @@ def consumer_settings(
         "fetch.queue.backoff.ms": 10,
         "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
     }
+
+
+def made(kind: Callable[[dict[str, Any]], _Client], settings: Mapping[str, Any]) -> _Client:
+    """A client of this kind. `settings`: of this module. Raises PermanentError if the client takes no such settings, as
+    on a machine that lacks a file which they name."""
+    try:
+        return kind({**settings})
+    except (KafkaException, ValueError) as error:
+        raise PermanentError(_absent_files(settings) or _wrong_settings(error)) from error
+
+
+def _absent_files(settings: Mapping[str, Any]) -> str | None:
+    """None: they are all there."""
+    paths = {field: str(settings[name]) for name, field in _FILES.items() if name in settings}
+    absent = [f"{field}: {path}" for field, path in paths.items() if not os.access(path, os.R_OK)]
+    if not absent:
+        return None
+    return (
+        f"`kafka.security` names a file that cannot be read on {platform.node()} ({'; '.join(absent)}). Expected the "
+        "client's certificate and key on each machine where the job or one of its tasks runs. Nothing was committed. "
+        "Put the file there, or correct its path."
+    )
+
+
+def _wrong_settings(error: Exception) -> str:
+    said = error.args[0].str() if isinstance(error, KafkaException) else error
+    return (
+        f"Kafka's client takes no such settings: {said}. Nothing was committed. Correct `kafka.security`, the files "
+        "that it names, or the password of the key."
+    )

@@ -5,7 +5,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from blizzard.kafka.connect import Reports
+from blizzard.kafka.connect import Reports, made
 from blizzard.kafka.errors import OF_NO_GROUP, read_error
 from blizzard.state.topic_checkpoint import Partition
 
@@ -18,7 +18,7 @@ def first_messages(
     """By partition the first message as confluent_kafka has it, which may be an error or the end; None each time that
     nothing has come for a moment, so that whoever asks can give up. To be closed. `settings`: of `consumer_settings`,
     with these reports. Raises PermanentError if the brokers refuse, and RetryableError."""
-    consumer = Consumer({**settings})
+    consumer = made(Consumer, settings)
     waiting = {(one.topic, one.partition) for one in places}
     try:
         consumer.assign([*places])

@@ -9,7 +9,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from blizzard.errors import RetryableError
-from blizzard.kafka.connect import Reports, consumer_settings
+from blizzard.kafka.connect import Reports, consumer_settings, made
 from blizzard.kafka.errors import OF_NO_GROUP, read_error
 from blizzard.state.topic_checkpoint import Partition, path_of
 
@@ -25,7 +25,7 @@ _ERROR: Any = Message.error
 class RangeConsumer:
     """Reads some ranges of offsets, each from its first (inclusive) to its second (exclusive), side by side. `client`:
     the settings of `Login`, with the passwords. `memory_bytes`: for messages that are fetched ahead.
-    `quiet_secs`: how long no broker may answer. `monotonic` is a clock in seconds."""
+    `quiet_secs`: how long no broker may answer. `monotonic` is a clock in seconds. Raises as `made`."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class RangeConsumer:
         self._quiet_secs = quiet_secs
         self._monotonic = monotonic
         self._reports = Reports()
-        self._consumer = Consumer(consumer_settings(client, isolation, memory_bytes, self._reports))
+        self._consumer = made(Consumer, consumer_settings(client, isolation, memory_bytes, self._reports))
 
     def messages(self) -> Iterator[tuple[Partition, list[Any]]]:
         """All messages of the ranges, as confluent_kafka has them, some of one partition at a time. Raises

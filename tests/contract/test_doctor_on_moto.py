@@ -124,6 +124,7 @@ def test_a_source_outside_of_the_stacks_buckets_is_found(healthy: DoctorStack) -
 
 
 CLUSTER = "arn:aws:kafka:us-east-1:123456789012:cluster/events/1234abcd-12ab-34cd-56ef-1234567890ab-1"
+TOPICS = CLUSTER.replace(":cluster/", ":topic/")
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:AmazonMSK_events-AbCdEf"
 NETWORK = {"SubnetIds": "subnet-0123456789abcdef0", "SecurityGroupIds": "sg-0123456789abcdef0"}
 
@@ -154,15 +155,40 @@ def test_rights_for_brokers_and_their_secret_are_looked_at(
     settings: dict[str, str],
     lacks: str | None,
 ) -> None:
-    kafka = {
-        "bootstrap_servers": "b-1.events.kafka.us-east-1.amazonaws.com:9098",
-        "topics": ["a"],
-        "security": security,
-    }
-    world = DoctorStack(aws, tmp_path, settings, {"clicks": {"kafka": kafka, "format": "envelope"}}).deploy()
-    world.probed()
-    found = dict(wrong(world.examine_stack()))
+    found = problems_of_topics(aws, tmp_path, settings, topics=["a"], security=security)
     assert (None if lacks is None else lacks in found.pop("aws.job-role")) == (None if lacks is None else True)
+    assert found == {}
+
+
+def problems_of_topics(aws: LocalAws, folder: Path, settings: dict[str, str], **kafka: object) -> dict[str, str]:
+    """Of a stack with these parameters and a source of topics."""
+    brokers = {"bootstrap_servers": "b-1.events.kafka.us-east-1.amazonaws.com:9098", **kafka}
+    world = DoctorStack(aws, folder, settings, {"clicks": {"kafka": brokers, "format": "envelope"}}).deploy()
+    world.probed()
+    return dict(wrong(world.examine_stack()))
+
+
+@pytest.mark.parametrize(
+    ("topics", "named", "lacks"),
+    [
+        ({"topics": ["clicks"]}, f"{TOPICS}/orders,{TOPICS}/clicks", None),
+        ({"topics": ["clicks"]}, f"{TOPICS}/cl*", None),
+        ({"topic_pattern": "cl.*"}, f"{TOPICS}/cl*", None),
+        ({"topics": ["clicks"]}, f"{TOPICS}/orders", f"kafka-cluster:ReadData on {TOPICS}/clicks"),
+    ],
+)
+def test_topics_that_the_stack_may_read_are_looked_at(
+    aws: LocalAws,
+    environment: pytest.MonkeyPatch,
+    tmp_path: Path,
+    topics: dict[str, object],
+    named: str,
+    lacks: str | None,
+) -> None:
+    settings = {"KafkaClusterArn": CLUSTER, "KafkaTopicArns": named, **NETWORK}
+    found = problems_of_topics(aws, tmp_path, settings, security={"mechanism": "AWS_MSK_IAM"}, **topics)
+    said = found.pop("aws.job-role", None)
+    assert said is None if lacks is None else lacks in str(said)
     assert found == {}
 
 

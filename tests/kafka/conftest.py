@@ -8,6 +8,7 @@ import pytest
 
 from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
+from tests.kafka import secured as secured_broker
 from tests.kafka.msk.cluster import allow, start_cluster
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import create_topic
@@ -25,6 +26,13 @@ def new_lake(tmp_path: Path, kafka: KafkaCluster, new_topic: NewTopic) -> Iterat
     yield make
     for lake in made:
         lake.close()
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """A running broker with a listener for each protocol. Tests share it: they neither stop nor kill it."""
+    with secured_broker.start_cluster(tmp_path_factory.mktemp("secured")) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

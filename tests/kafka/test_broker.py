@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from infra.local.kafka.errors import KafkaFailed
 from infra.local.kafka.security import Security
 from infra.local.processes.checkout import CHECKOUT
 from tests.fixtures_kafka import NewTopic
+from tests.kafka.secured import security_of
 from tests.kafka.topics import (
     Message,
     consume,
@@ -114,17 +114,13 @@ def test_three_brokers_survive_the_kill_of_one(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    folder = tmp_path_factory.mktemp("secured")
-    security = Security.make(folder / "tls", {"reader": "r-1", "writer": "w-2"})
-    with KafkaCluster(folder / "cluster", security=security) as cluster:
-        create_topic(cluster.client_settings(), "secret")
-        yield cluster
+def secret(secured: KafkaCluster) -> None:
+    create_topic(secured.client_settings(), "secret")
 
 
+@pytest.mark.usefixtures("secret")
 def test_the_right_password_is_accepted(secured: KafkaCluster) -> None:
-    assert secured.security is not None
-    writer = secured.client_settings() | secured.security.client_settings("writer")
+    writer = secured.client_settings() | security_of(secured).client_settings("writer")
     produce(writer, "secret", [b"x"])
     assert [m.value() for m in consume(secured.client_settings(), "secret")] == [b"x"]
 
@@ -151,6 +147,7 @@ def test_others_are_refused(secured: KafkaCluster, change: dict[str, str], reaso
         client.list_topics(timeout=1)
 
 
+@pytest.mark.usefixtures("secret")
 def test_nobody_is_served_without_tls(secured: KafkaCluster) -> None:
     plain = {"bootstrap.servers": secured.bootstrap_servers, "log_level": 0}
     with pytest.raises(KafkaException):

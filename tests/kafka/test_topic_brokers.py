@@ -1,17 +1,13 @@
-"""Brokers that die, come back, and refuse."""
+"""Brokers that die and come back."""
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from blizzard.errors import PermanentError, RetryableError
 from blizzard.kafka.connect import REFRESH_MS, Reports, client_settings
 from infra.local.kafka.cluster import KafkaCluster
-from infra.local.kafka.security import Security
 from tests.kafka.topic_lake import TopicLake
 from tests.kafka.topics import WAIT_SECS, Message, create_topic, leaders, produce, until
 
@@ -100,47 +96,3 @@ def test_a_broker_that_is_gone_for_a_while_is_waited_for(tmp_path: Path) -> None
         again[0].join()
         assert lake.places() == expected(2 * EACH)
         lake.close()
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    folder = tmp_path_factory.mktemp("secured")
-    security = Security.make(folder / "security", {"reader": "right-password"})
-    with KafkaCluster(folder / "brokers", security=security) as cluster:
-        create_topic(cluster.client_settings(), "t")
-        yield cluster
-
-
-def secured_source(cluster: KafkaCluster, password: str) -> str:
-    assert cluster.security is not None
-    ca = cluster.security.ca_file
-    login = f"mechanism: SCRAM-SHA-512, username: reader, password: {password}, ca_location: {ca}"
-    return f"security: {{protocol: SASL_SSL, {login}}}"
-
-
-def test_a_topic_behind_sasl_and_tls_is_read(tmp_path: Path, secured: KafkaCluster) -> None:
-    lake = TopicLake(tmp_path, secured, "t")
-    produce(lake.settings, "t", [b"a", b"b"])
-    lake.run(kafka=secured_source(secured, "right-password"))
-    assert [row["message_payload"] for row in lake.rows()] == [b"a", b"b"]
-    lake.close()
-    stored = b"".join(file.read_bytes() for file in lake.table.rglob("*") if file.is_file())
-    assert b"right-password" not in stored
-    assert "right-password" not in str(lake.events)
-
-
-def test_a_wrong_password_is_said_at_once_and_is_in_no_error(tmp_path: Path, secured: KafkaCluster) -> None:
-    lake = TopicLake(tmp_path, secured, "t")
-    with pytest.raises(PermanentError, match="refuse to be read") as refused:
-        lake.run(kafka=secured_source(secured, "wrong-password"))
-    assert "wrong-password" not in str(refused.value)
-    assert not lake.table.exists()
-
-
-def test_a_listener_without_tls_is_no_listener_with_tls(tmp_path: Path, kafka: KafkaCluster) -> None:
-    lake = TopicLake(tmp_path, kafka, "t")
-    with pytest.raises((PermanentError, RetryableError), match=f"bootstrap_servers: {kafka.bootstrap_servers}"):
-        lake.run(
-            source="format: envelope\n                    retries: {max_attempts: 1}",
-            kafka="security: {protocol: SSL}",
-        )

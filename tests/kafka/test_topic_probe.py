@@ -4,9 +4,9 @@ from typing import Any
 
 from blizzard.config.kafka_options import KafkaOptions
 from infra.local.kafka.cluster import KafkaCluster
-from infra.local.kafka.security import Security
 from spark_job.probe.rights import Rights, try_to_consume
 from tests.fixtures_kafka import NewTopic
+from tests.kafka.secured import READER, security_of
 from tests.kafka.topics import forget_before, produce
 
 
@@ -35,10 +35,8 @@ def test_brokers_that_do_not_answer_are_tried_once() -> None:
     )
 
 
-def test_a_login_that_is_refused_is_named(kafka: KafkaCluster, new_topic: NewTopic, tmp_path_factory: Any) -> None:
-    folder = tmp_path_factory.mktemp("secured")
-    with KafkaCluster(folder / "cluster", security=Security.make(folder, {"reader": "right-password"})) as cluster:
-        login = {"mechanism": "SCRAM-SHA-512", "username": "reader", "ca_pem": cluster.security.ca_file.read_text()}
-        (denied,) = tried(cluster.bootstrap_servers, "a", password="wrong-password", **login).denied
+def test_a_login_that_is_refused_is_named(secured: KafkaCluster) -> None:
+    login = {"mechanism": "SCRAM-SHA-512", "username": READER, "ca_pem": security_of(secured).ca_file.read_text()}
+    (denied,) = tried(secured.bootstrap_servers, "a", password="wrong-password", **login).denied
     assert "the brokers refuse to be read" in denied["error"]
     assert "wrong-password" not in str(denied)

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from blizzard.cli import main
 from tests.kafka.topic_lake import NewLake
-from tests.kafka.topics import Message, produce_in_transaction
+from tests.kafka.topics import Message, open_transaction, produce_in_transaction
 
 
 def test_an_envelope_keeps_every_message_as_it_is(new_lake: NewLake) -> None:
@@ -141,3 +142,33 @@ def test_where_a_source_begins_is_committed_before_anything_is_read(new_lake: Ne
     lake.produce(Message(b"new"), Message(b"new", partition=1))
     lake.run(kafka=f"start: '{start}'")
     assert lake.places() == [(0, 2), (1, 0)]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_messages_of_aborted_transactions_are_rows_only_if_the_source_reads_uncommitted_ones(
+    new_lake: NewLake, isolation: str
+) -> None:
+    lake = new_lake()
+    lake.produce(b"before")
+    produce_in_transaction(lake.settings, lake.topic, [b"aborted", b"too"], commit=False)
+    produce_in_transaction(lake.settings, lake.topic, [b"committed"], commit=True)
+    lake.run(kafka=f"isolation: {isolation}")
+    found = {row["_source"]["row"]: row["message_payload"] for row in lake.rows()}
+    aborted = {1: b"aborted", 2: b"too"} if isolation == "read_uncommitted" else {}
+    assert found == {0: b"before", **aborted, 4: b"committed"}
+    assert main(["audit", str(lake.config_file(kafka=f"isolation: {isolation}"))]) == 0
+    lake.run(kafka=f"isolation: {isolation}")
+    assert len(lake.rows()) == len(found)
+
+
+def test_messages_of_a_transaction_that_is_open_wait_unless_the_source_reads_uncommitted_ones(
+    new_lake: NewLake,
+) -> None:
+    lake = new_lake()
+    with open_transaction(lake.settings, lake.topic, [b"open"]):
+        lake.run()
+        assert lake.rows() == []
+        lake.run(kafka="isolation: read_uncommitted")
+        assert [row["message_payload"] for row in lake.rows()] == [b"open"]
+    lake.run(kafka="isolation: read_uncommitted")
+    assert len(lake.rows()) == 1, "also once it is aborted"

@@ -11,8 +11,9 @@ from confluent_kafka import KafkaError
 
 from blizzard.cli import main
 from blizzard.config.kafka_options import KafkaOptions
-from blizzard.errors import NeverAnswered, RetryableError
+from blizzard.errors import NeverAnswered, PermanentError, RetryableError
 from blizzard.kafka.client import DOWN_SECS, KafkaBrokers
+from blizzard.kafka.connect import Reports
 from blizzard.kafka.errors import read_error
 from infra.local.kafka.cluster import KafkaCluster
 from infra.local.kafka.errors import KafkaFailed
@@ -140,11 +141,42 @@ def test_a_broker_that_has_answered_has_the_whole_time_to_come_back(
     brokers.cluster()
 
 
+def test_a_name_that_is_not_known_is_said_soon(lake: TopicLake, capsys: pytest.CaptureFixture[str]) -> None:
+    """A label of a name has 63 characters at most, so that nobody needs to be asked for this one."""
+    lake.servers = f"{'a' * 64}.example:9092"
+    begun = time.monotonic()
+    with pytest.raises(NeverAnswered) as failed:
+        lake.run(source="format: envelope\n                    retries: {max_attempts: 1}")
+    assert time.monotonic() - begun < SOON_SECS
+    for text in (
+        "no broker has answered, tried for 5 s",
+        f"Failed to resolve '{lake.servers}'",
+        "Start it, or correct",
+    ):
+        assert text in str(failed.value)
+    assert main(["status", str(lake.config_file())]) == 1
+    assert "Failed to resolve" in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_listener_that_says_nothing_has_the_whole_time() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         servers = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(NeverAnswered, match="no broker has answered, tried for 7 s"):
             KafkaBrokers(options(servers), timeout_secs=7).cluster()
+
+
+def test_a_login_in_the_middle_of_which_a_broker_goes_down_is_not_refused() -> None:
+    """As the client has said of brokers that were killed again and again."""
+    lost = (
+        "SASL PLAIN mechanism handshake failed: Local: Broker transport failure: broker's supported mechanisms: (n/a)"
+    )
+    assert isinstance(read_error(KafkaError(KafkaError._AUTHENTICATION, lost)), RetryableError)
+    reports = Reports()
+    reports.note(KafkaError(KafkaError._AUTHENTICATION, lost))
+    assert reports.refusal() is None
+    refused = "SASL authentication error: Authentication failed: Invalid username or password"
+    reports.note(KafkaError(KafkaError._AUTHENTICATION, refused))
+    assert isinstance(reports.refusal(), PermanentError)
 
 
 def test_an_address_that_the_brokers_have_told_is_named_as_one() -> None:

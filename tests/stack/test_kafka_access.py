@@ -10,6 +10,7 @@ from tests.stack.test_account import KEY, NETWORK, roles, statements
 from tests.stack.test_template import chosen, refused
 
 CLUSTER = "arn:aws:kafka:eu-west-1:123456789012:cluster/events/1234abcd-12ab-34cd-56ef-1234567890ab-1"
+TOPICS = CLUSTER.replace(":cluster/", ":topic/")
 SECRET = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:AmazonMSK_events-AbCdEf"
 
 
@@ -49,6 +50,12 @@ def test_the_job_may_read_all_topics_of_the_cluster_and_write_none() -> None:
     }
 
 
+def test_the_job_may_read_no_other_topics_than_those_that_are_named() -> None:
+    named = chosen(KafkaClusterArn=CLUSTER, KafkaTopicArns=f"{TOPICS}/clicks,{TOPICS}/orders-*", **NETWORK)
+    (read,) = [found for sid, found in grants(named, "kafka-cluster:ReadData").items() if sid == "ReadTopics"]
+    assert read["Resource"] == {"Fn::Split": [",", {"Ref": "KafkaTopicArns"}]}
+
+
 def test_the_job_may_write_the_offsets_of_the_published_group_and_of_the_one_that_stays_empty() -> None:
     none = {"Fn::Sub": [f"${{Groups}}/{GROUP}", {"Groups": of_the_cluster("group")}]}
     published = {"Fn::Sub": ["${Groups}/${KafkaPublishGroup}", {"Groups": of_the_cluster("group")}]}
@@ -76,6 +83,7 @@ def test_the_job_may_read_these_secrets_and_decrypt_them_through_the_service_alo
     ("parameters", "rule"),
     [
         ({"KafkaClusterArn": CLUSTER}, "BrokersCanBeReached"),
+        ({"KafkaTopicArns": f"{TOPICS}/clicks"}, "TopicsBelongToACluster"),
         ({"KafkaPublishGroup": "monitor"}, "GroupBelongsToACluster"),
         ({"KafkaSecretKmsKeyArn": KEY}, "KeyBelongsToASecret"),
     ],
@@ -91,6 +99,8 @@ def test_parameters_that_belong_together(parameters: dict[str, str], rule: str) 
         {"KafkaClusterArn": CLUSTER, **NETWORK},
         {"KafkaClusterArn": CLUSTER, "ApplicationId": "00f1982r1uukb925"},
         {"KafkaClusterArn": CLUSTER.replace("aws:", "aws-cn:"), "KafkaPublishGroup": "a.b_c-d", **NETWORK},
+        {"KafkaClusterArn": CLUSTER, "KafkaTopicArns": f"{TOPICS}/a.b_c-d", **NETWORK},
+        {"KafkaClusterArn": CLUSTER, "KafkaTopicArns": f"{TOPICS}/clicks,{TOPICS}/orders-*", **NETWORK},
         {"KafkaSecretArns": SECRET, "KafkaSecretKmsKeyArn": KEY},
         {"KafkaSecretArns": f"{SECRET},{SECRET}2"},
     ],
@@ -105,6 +115,12 @@ def test_values_that_are_accepted(parameters: dict[str, str]) -> None:
         ("KafkaClusterArn", CLUSTER.replace(":cluster/", ":topic/")),
         ("KafkaClusterArn", f"{CLUSTER}/*"),
         ("KafkaClusterArn", "*"),
+        ("KafkaTopicArns", "clicks"),
+        ("KafkaTopicArns", "*"),
+        ("KafkaTopicArns", f"{TOPICS}/*"),
+        ("KafkaTopicArns", f"{TOPICS}/cl*ks"),
+        ("KafkaTopicArns", f"{TOPICS}/clicks, {TOPICS}/orders"),
+        ("KafkaTopicArns", CLUSTER),
         ("KafkaSecretArns", "AmazonMSK_events"),
         ("KafkaSecretArns", f"{SECRET}*"),
         ("KafkaSecretKmsKeyArn", KEY.replace("key/", "alias/")),
@@ -119,3 +135,8 @@ def test_values_that_are_refused(name: str, value: str) -> None:
 def test_a_group_with_a_wildcard_is_refused() -> None:
     (text,) = refused(KafkaClusterArn=CLUSTER, KafkaPublishGroup="*", **NETWORK)
     assert text.startswith("KafkaPublishGroup: ")
+
+
+def test_the_refusal_of_a_key_without_a_secret_names_the_parameter_that_is_missing() -> None:
+    (text,) = refused(KafkaSecretKmsKeyArn=KEY)
+    assert "KafkaSecretArns must name the secrets" in text

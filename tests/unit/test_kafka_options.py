@@ -279,12 +279,14 @@ def test_certificates_of_authorities_are_read_with_the_configuration(tmp_path: P
     ("block", "why"),
     [
         ("ca_location: none.pem", "none.pem' cannot be read: No such file or directory; expected a file with text"),
-        ("ca_location: key.pem", "found '-----BEGIN PRIVATE KEY-----', expected certificates in PEM"),
-        ("ca_location: key.pem, ca_pem: x", "ca_location and ca_pem say the same in two ways; remove one"),
+        ("ca_location: none, ca_pem: x", "ca_location and ca_pem say the same in two ways; remove one"),
+        (
+            "ca_pem: AA==",
+            "ca_pem: found no certificate; expected certificates in PEM, each of which begins with -----BEGIN",
+        ),
     ],
 )
 def test_what_has_no_certificates_is_refused(tmp_path: Path, block: str, why: str) -> None:
-    (tmp_path / "key.pem").write_text("-----BEGIN PRIVATE KEY-----")
     with pytest.raises(ConfigError, match=re.escape(why)):
         parse_config(text(f"{SERVERS}, topics: [a], security: {{protocol: SSL, {block}}}"), {}, folder=str(tmp_path))
 

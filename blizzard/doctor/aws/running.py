@@ -200,8 +200,10 @@ def _needed_by_topics(stack: Stack, config: Config) -> Iterator[tuple[str, str]]
         yield from (("secretsmanager:GetSecretValue", arn) for arn in secrets if arn and arn.startswith("arn:"))
         if source.kafka.security.mechanism == MSK_IAM:
             yield "kafka-cluster:Connect", cluster
+            # Which topics a pattern may match, only the brokers know.
+            any_topic = [] if stack.parameters.get("KafkaTopicArns") else ["x"]
             topics = cluster.replace(":cluster/", ":topic/")
-            yield from (("kafka-cluster:ReadData", f"{topics}/{name}") for name in source.kafka.topics or ("x",))
+            yield from (("kafka-cluster:ReadData", f"{topics}/{name}") for name in source.kafka.topics or any_topic)
 
 
 def _allows(granted: Sequence[Mapping[str, Any]], action: str, arn: str) -> bool:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from infra.local.kafka.broker import Broker
 from infra.local.kafka.java import kafka_java
 from infra.local.kafka.ports import free_ports
-from infra.local.kafka.security import Security
+from infra.local.kafka.security import Listener, Security
 from infra.local.kafka.server_properties import Ports, as_text, server_properties
 
 START_SECS = 120.0
@@ -28,8 +28,8 @@ class KafkaCluster:
     are killed at its end, or when this process ends in any other way.
 
     `folder` is new or empty, and gets a folder for each broker. `security`: what clients have to use; None: nothing.
-    `properties` replace settings of all brokers, or add some. `heap_mb`: megabytes of heap for each broker. `plugins`:
-    jars with classes that `properties` name.
+    `listeners`: further ones of each broker, which need `security`. `properties` replace settings of all brokers, or
+    add some. `heap_mb`: megabytes of heap for each broker. `plugins`: jars with classes that `properties` name.
 
     Topics are never made by themselves. With three brokers or more, topics have three replicas, of which two must have
     a message before it is acknowledged: any one broker may be down.
@@ -43,15 +43,17 @@ class KafkaCluster:
         properties: Mapping[str, str] | None = None,
         heap_mb: int = HEAP_MB,
         plugins: Sequence[Path] = (),
+        listeners: Sequence[Listener] = (),
     ) -> None:
         self.cluster_id = _new_id()
         self.security = security
-        self._ports = [Ports(*free_ports(3)) for _ in range(brokers)]
+        self._listeners = [one.name for one in listeners]
+        self._ports = [_ports(len(listeners)) for _ in range(brokers)]
         self._brokers = {
             node: Broker(node, folder / f"broker-{node}", heap_mb, plugins) for node in range(1, brokers + 1)
         }
         for node, broker in self._brokers.items():
-            settings = server_properties(node, self._ports, broker.data, security, properties or {})
+            settings = server_properties(node, self._ports, broker.data, security, listeners, properties or {})
             broker.settings.write_text(as_text(settings))
 
     def __enter__(self) -> Self:
@@ -83,6 +85,11 @@ class KafkaCluster:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(f"127.0.0.1:{ports.client}" for ports in self._ports)
+
+    def servers(self, listener: str) -> str:
+        """As `bootstrap_servers`, of a further listener."""
+        index = self._listeners.index(listener)
+        return ",".join(f"127.0.0.1:{ports.further[index]}" for ports in self._ports)
 
     def client_settings(self) -> dict[str, Any]:
         """librdkafka's: where the cluster is, and what its security wants of the first user."""
@@ -143,6 +150,11 @@ class KafkaCluster:
     def _kill_all(self) -> None:
         for broker in self._brokers.values():
             broker.kill()
+
+
+def _ports(further: int) -> Ports:
+    client, internal, controller, *others = free_ports(3 + further)
+    return Ports(client, internal, controller, tuple(others))
 
 
 def _archive_classes() -> None:

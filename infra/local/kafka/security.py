@@ -1,23 +1,33 @@
-"""SASL_SSL with SCRAM-SHA-512: users, a certificate authority, and the brokers' certificate."""
+"""TLS and logins of a cluster: users, a certificate authority, the brokers' certificates and a client's."""
 
-import datetime as dt
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from infra.local.kafka.authority import Authority, Issued
 
 MECHANISM = "SCRAM-SHA-512"
-VALID_DAYS = 30
+"""Of the brokers' own listener, which has SASL_SSL."""
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", MECHANISM)
+"""Of each further listener with logins."""
+KEY_PASSWORD = "of-the-clients-key"
+ELSEWHERE = "elsewhere.example"
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _HOST = "127.0.0.1"
-_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_MODULES = "org.apache.kafka.common.security"
+_SCRAM = f"{_MODULES}.scram.ScramLoginModule required;"
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A further one of each broker, beside its own. `name` is in capitals; `protocol` as Kafka calls it, with all of
+    MECHANISMS if it has logins. `wants_certificate`: of clients. `is_elsewhere`: its certificate is for ELSEWHERE."""
+
+    name: str
+    protocol: str
+    wants_certificate: bool = False
+    is_elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +40,32 @@ class Security:
     """The certificate authority, as PEM."""
     server_file: Path
     """The brokers' key and their certificate, as PEM."""
+    elsewhere_file: Path
+    """The same for another host."""
+    client_file: Path
+    """A client's certificate, as PEM."""
+    client_key_file: Path
+    """Its key, with KEY_PASSWORD."""
 
     @classmethod
     def make(cls, folder: Path, users: Mapping[str, str]) -> "Security":
-        """Writes a new authority and a certificate for 127.0.0.1 into the folder, which is made. They are valid for
-        VALID_DAYS. `users`: at least one, with passwords. Raises ValueError for a character that Kafka's tool would
-        take for its own."""
+        """Writes a new authority, certificates for 127.0.0.1 and ELSEWHERE and one for clients into the folder, which
+        is made. `users`: at least one, with passwords. Raises ValueError for a character that Kafka's tool would take
+        for its own."""
         if odd := [name for name, password in users.items() if not _PLAIN.fullmatch(name + password)]:
             raise ValueError(
                 f"{', '.join(odd)}: expected letters, digits, _, . and - in names and passwords, found others"
             )
         folder.mkdir(parents=True, exist_ok=True)
-        made = cls(dict(users), folder / "ca.pem", folder / "server.pem")
-        authority, server = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-        issuer = _name("Blizzard's local Kafka")
-        ca = _certificate(issuer, authority.public_key(), issuer)
-        ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        served = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(_HOST)), x509.DNSName("localhost")])
-        certificate = _certificate(_name(_HOST), server.public_key(), issuer).add_extension(served, critical=False)
-        made.ca_file.write_bytes(ca.sign(authority, SHA256()).public_bytes(Encoding.PEM))
-        key = server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        made.server_file.write_bytes(key + certificate.sign(authority, SHA256()).public_bytes(Encoding.PEM))
+        files = (folder / f"{name}.pem" for name in ("ca", "server", "elsewhere", "client", "client-key"))
+        made = cls(dict(users), *files)
+        authority = Authority("Blizzard's local Kafka")
+        made.ca_file.write_bytes(authority.certificate)
+        made.server_file.write_bytes(_together(authority.issue(_HOST, [_HOST, "localhost"])))
+        made.elsewhere_file.write_bytes(_together(authority.issue(ELSEWHERE, [ELSEWHERE])))
+        client = authority.issue("a client", password=KEY_PASSWORD)
+        made.client_file.write_bytes(client.certificate)
+        made.client_key_file.write_bytes(client.key)
         return made
 
     def client_settings(self, username: str | None = None, password: str | None = None) -> dict[str, str]:
@@ -69,31 +84,44 @@ class Security:
         return [
             word
             for name, password in self.users.items()
-            for word in ("--add-scram", f"{MECHANISM}=[name={name},password={password}]")
+            for mechanism in MECHANISMS
+            if mechanism.startswith("SCRAM")
+            for word in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
         ]
 
     def listener_properties(self, listener: str) -> dict[str, str]:
-        """A broker's, for the listener of this name, in lower case."""
+        """A broker's, for its own listener, of this name in lower case."""
         prefix = f"listener.name.{listener}"
         return {
             "sasl.enabled.mechanisms": MECHANISM,
             f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config": _SCRAM,
-            f"{prefix}.ssl.keystore.type": "PEM",
-            f"{prefix}.ssl.keystore.location": str(self.server_file),
+            **_keystore(prefix, self.server_file),
         }
 
+    def further_properties(self, listener: Listener) -> dict[str, str]:
+        """A broker's, for a further listener."""
+        prefix = f"listener.name.{listener.name.lower()}"
+        found: dict[str, str] = {}
+        if listener.protocol.endswith("SSL"):
+            found |= _keystore(prefix, self.elsewhere_file if listener.is_elsewhere else self.server_file)
+        if listener.wants_certificate:
+            found |= {
+                f"{prefix}.ssl.client.auth": "required",
+                f"{prefix}.ssl.truststore.type": "PEM",
+                f"{prefix}.ssl.truststore.location": str(self.ca_file),
+            }
+        if listener.protocol.startswith("SASL"):
+            known = " ".join(f'user_{name}="{password}"' for name, password in self.users.items())
+            found |= {f"{prefix}.{mechanism.lower()}.sasl.jaas.config": _SCRAM for mechanism in MECHANISMS} | {
+                f"{prefix}.plain.sasl.jaas.config": f"{_MODULES}.plain.PlainLoginModule required {known};",
+                f"{prefix}.sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            }
+        return found
 
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+def _together(issued: Issued) -> bytes:
+    return issued.key + issued.certificate
 
 
-def _certificate(subject: x509.Name, key: ec.EllipticCurvePublicKey, issuer: x509.Name) -> x509.CertificateBuilder:
-    now = dt.datetime.now(dt.UTC)
-    return x509.CertificateBuilder(
-        issuer_name=issuer,
-        subject_name=subject,
-        public_key=key,
-        serial_number=x509.random_serial_number(),
-        not_valid_before=now - dt.timedelta(days=1),
-        not_valid_after=now + dt.timedelta(days=VALID_DAYS),
-    )
+def _keystore(prefix: str, file: Path) -> dict[str, str]:
+    return {f"{prefix}.ssl.keystore.type": "PEM", f"{prefix}.ssl.keystore.location": str(file)}

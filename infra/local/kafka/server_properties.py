@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.local.kafka.security import Security
+from infra.local.kafka.security import Listener, Security
 
 REPLICAS = 3
 """Of topics, where there are as many brokers."""
@@ -17,30 +17,45 @@ class Ports:
     client: int
     internal: int
     controller: int
+    further: tuple[int, ...] = ()
+    """Of the further listeners, in their order."""
 
 
 def server_properties(
-    node: int, ports: Sequence[Ports], data: Path, security: Security | None, more: Mapping[str, str]
+    node: int,
+    ports: Sequence[Ports],
+    data: Path,
+    security: Security | None,
+    listeners: Sequence[Listener],
+    more: Mapping[str, str],
 ) -> dict[str, str]:
-    """Of the broker `node`, counted from 1. `ports`: of all brokers. `more` replaces and adds."""
+    """Of the broker `node`, counted from 1. `ports`: of all brokers. `listeners`: further ones, which need `security`.
+    `more` replaces and adds."""
+    protocols = {"CLIENT": "SASL_SSL" if security else "PLAINTEXT", "INTERNAL": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+    protocols |= {one.name: one.protocol for one in listeners}
+    secured: dict[str, str] = {}
+    if security is not None:
+        secured = security.listener_properties("client")
+        for one in listeners:
+            secured |= security.further_properties(one)
     return {
-        **_places(node, ports, data),
+        **_places(node, ports, data, listeners),
         **_replicas(len(ports)),
         **_NOTHING_IS_FORGOTTEN,
         **_SHORT_WAITS,
         **_SMALL,
-        "listener.security.protocol.map": (
-            f"CLIENT:{'SASL_SSL' if security else 'PLAINTEXT'},INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT"
-        ),
-        **(security.listener_properties("client") if security else {}),
+        "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+        **secured,
         "auto.create.topics.enable": "false",
         **more,
     }
 
 
-def _places(node: int, ports: Sequence[Ports], data: Path) -> dict[str, str]:
+def _places(node: int, ports: Sequence[Ports], data: Path, listeners: Sequence[Listener]) -> dict[str, str]:
     own = ports[node - 1]
-    clients = f"CLIENT://127.0.0.1:{own.client},INTERNAL://127.0.0.1:{own.internal}"
+    named = {"CLIENT": own.client, "INTERNAL": own.internal}
+    named |= {one.name: port for one, port in zip(listeners, own.further, strict=True)}
+    clients = ",".join(f"{name}://127.0.0.1:{port}" for name, port in named.items())
     return {
         "process.roles": "broker,controller",
         "node.id": str(node),

@@ -34,6 +34,7 @@ from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, 
 from spark_job.loop.topics.absent_topics import AbsentTopics
 from spark_job.loop.topics.message_size import bytes_each
 from spark_job.loop.topics.plan_ranges import shares
+from spark_job.loop.topics.published_group import PublishedGroup
 from spark_job.loop.topics.recovery import recover
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.ports.offset_range import OffsetRange
@@ -99,6 +100,9 @@ class TopicSource:
         self._receipts = Receipts(state, identity.state_prefix)
         self._dead_letters = DeadLetters(state, identity.state_prefix, identity.source_id)
         self._evolution = Evolution(identity, table=table, state=state, clock=clock, new_id=new_id, log=log)
+        self._group = PublishedGroup(
+            settings.options.publish_group, identity.source_id, brokers=brokers, clock=clock, log=log
+        )
         self._bytes_each: float | None = None
         self._compared: dict[Partition, tuple[Place, int | None]] = {}
         """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
@@ -324,14 +328,14 @@ class TopicSource:
     def publish(self, checkpoint: TopicCheckpoint, *, copy: bool) -> None:
         """None of this is needed to continue: a later commit repeats what fails."""
         self._evolution.publish(checkpoint)
-        try:
-            if copy:
+        if copy:
+            try:
                 with self._watch.part("copy"):
                     self._state.put(self._identity.copy_key, encode(checkpoint).encode())
-            if self._options.publish_group is not None and checkpoint.sequence >= 0:
-                self._brokers.publish(self._options.publish_group, _all_offsets(checkpoint))
-        except BlizzardError as error:
-            self._log("publish_failed", source=self._identity.source_id, error=str(error))
+            except BlizzardError as error:
+                self._log("publish_failed", source=self._identity.source_id, error=str(error))
+        if checkpoint.sequence >= 0:
+            self._group.publish(_all_offsets(checkpoint))
 
     # -- the log
 
