@@ -7,6 +7,7 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from pyspark.sql.types import StringType
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.avro.arrow_schema import AvroField, Unsupported, fields_of
@@ -51,19 +52,23 @@ class AvroFormat(ColumnFormat):
             raise FileFault(Stage.PARSE, f"not valid Avro: its schema: {error!r}") from error
 
     def _kinds(self, found: Mapping[str, AvroField]) -> tuple[dict[str, pa.DataType], set[str]]:
-        """The types of the fields that are read, and those whose values are read as JSON text because no column could
-        hold them, but rules ask for them. Raises FileFault if that is so for a column."""
-        names = {name.lower() for name in self._schema.names} if self._rules.ignores_case else {*self._schema.names}
+        """The types of the fields that are read, and those whose values are read as JSON text because no other column
+        could hold them: for a column STRING, or because rules ask for them. Raises FileFault if another column is for
+        such a field."""
+        fold = str.lower if self._rules.ignores_case else str
+        columns = {fold(field.name): field.dataType for field in self._schema}
         kinds, texts = dict[str, pa.DataType](), set[str]()
         for name, field in found.items():
-            if (name.lower() if self._rules.ignores_case else name) in names:
-                kinds[name] = _kind(name, field)
-            elif self._rules.looks_at_fields:
-                try:
-                    kinds[name] = field.kind()
-                except Unsupported:
-                    kinds[name] = pa.string()
-                    texts.add(name)
+            column = columns.get(fold(name))
+            if column is None and not self._rules.looks_at_fields:
+                continue
+            try:
+                kinds[name] = field.kind()
+            except Unsupported as error:
+                if not isinstance(column, StringType | None):
+                    raise FileFault(Stage.PARSE, f"{name}: {error}") from error
+                kinds[name] = pa.string()
+                texts.add(name)
         return kinds, texts
 
 
@@ -115,13 +120,6 @@ class _Decoder:
             raise FileFault(Stage.PARSE, f"not valid Avro: what follows the records of a block: {error!r}") from error
         if more is not None:
             raise FileFault(Stage.PARSE, "not valid Avro: a block has more records than it says")
-
-
-def _kind(name: str, field: AvroField) -> pa.DataType:
-    try:
-        return field.kind()
-    except Unsupported as error:
-        raise FileFault(Stage.PARSE, f"{name}: {error}") from error
 
 
 def _by_column(fields: Sequence[AvroField], wanted: Sequence[str]) -> dict[str, AvroField]:
