@@ -31,10 +31,11 @@ from pyspark.sql.types import (
 from blizzard.config.field_places import in_place
 from spark_job.formats.converted_column import ConvertedColumn, rows_outside, rows_where
 from spark_job.formats.nested_columns import INTEGERS, column_type, convert_nested
+from spark_job.formats.old_calendar import ANY, Earliest
 from spark_job.formats.value_texts import texts_of
 
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of the years 1 and 9999, since 1970."""
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999, since 1970."""
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _SAME_SIZE = (8, 16, 32)
 """Bits of integers that a file may hold for a narrower column: Parquet has no narrower physical type."""
@@ -122,25 +123,26 @@ def _unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator
         yield from _unknown_fields(found.item_type, wanted.valueType, f"{path}{{}}")
 
 
-def fit(values: pa.Array, wanted: DataType, first_day: date = date.min, *, takes_out: bool = False) -> ConvertedColumn:
-    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is a date before
-    `first_day`. `takes_out`: as in `convert_nested`. `misfit` must have found nothing."""
-    return convert_nested(plain_values(values), wanted, partial(_leaf, first_day), takes_out=takes_out)
+def fit(values: pa.Array, wanted: DataType, earliest: Earliest = ANY, *, takes_out: bool = False) -> ConvertedColumn:
+    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is before the
+    earliest. `takes_out`: as in `convert_nested`. `misfit` must have found nothing."""
+    return convert_nested(plain_values(values), wanted, partial(_leaf, earliest), takes_out=takes_out)
 
 
-def _leaf(first_day: date, values: pa.Array, wanted: DataType) -> ConvertedColumn:
+def _leaf(earliest: Earliest, values: pa.Array, wanted: DataType) -> ConvertedColumn:
     if pa.types.is_null(values.type):
         return ConvertedColumn(pa.nulls(len(values), column_type(wanted)))
     if pa.types.is_date(values.type):
-        return _dates(values, wanted, first_day)
+        return _dates(values, wanted, earliest.day)
+    if pa.types.is_timestamp(values.type):
+        moments = _moments(values, earliest.second if values.type.tz else earliest.local_second)
+        made = texts_of(moments.values) if isinstance(wanted, StringType) else moments.values.view(column_type(wanted))
+        return replace(moments, values=made)
     convert = _CONVERT.get(type(wanted))
     return ConvertedColumn(values.cast(column_type(wanted))) if convert is None else convert(values, wanted)
 
 
 def _text(values: pa.Array, wanted: DataType) -> ConvertedColumn:
-    if pa.types.is_timestamp(values.type):
-        moments = _timestamps(values, TimestampNTZType())
-        return replace(moments, values=texts_of(moments.values))
     if not _is_raw(values.type):
         return ConvertedColumn(texts_of(values))
     try:
@@ -217,17 +219,16 @@ def _dates(values: pa.Array, wanted: DataType, first_day: date) -> ConvertedColu
     return ConvertedColumn(days.cast(column_type(wanted)), outside)
 
 
-def _timestamps(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+def _moments(values: pa.Array, first_second: int) -> ConvertedColumn:
+    """In microseconds, without a zone."""
     unit, ticks = values.type.unit, values.view(pa.int64())
-    each = _UNITS[unit]
-    first, last = _FIRST_SECOND * each, (_LAST_SECOND + 1) * each - 1
-    outside = frozenset[int]()
-    if last < 1 << 63:  # nanoseconds in 64 bits never leave these years
-        outside = rows_outside(ticks, pa.scalar(first), pa.scalar(last))
+    each, end = _UNITS[unit], (1 << 63) - 1  # nanoseconds in 64 bits do not leave the years of a table
+    first, last = max(first_second * each, -end - 1), min((_LAST_SECOND + 1) * each - 1, end)
+    outside = rows_outside(ticks, pa.scalar(first), pa.scalar(last))
     moments = _without(ticks, outside).view(pa.timestamp(unit))
     if unit == "ns":
         moments = pc.floor_temporal(moments, unit="microsecond")
-    return ConvertedColumn(moments.cast(pa.timestamp("us")).view(column_type(wanted)), outside)
+    return ConvertedColumn(moments.cast(pa.timestamp("us")), outside)
 
 
 def _without(values: pa.Array, rows: frozenset[int]) -> pa.Array:
@@ -292,6 +293,4 @@ _CONVERT: Mapping[type[DataType], Callable[[pa.Array, DataType], ConvertedColumn
     **dict.fromkeys(INTEGERS, _integers),
     DoubleType: _doubles,
     DecimalType: _decimals,
-    TimestampType: _timestamps,
-    TimestampNTZType: _timestamps,
 }

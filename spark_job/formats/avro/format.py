@@ -14,6 +14,7 @@ from spark_job.formats.avro.arrow_schema import AvroField, Unsupported, fields_o
 from spark_job.formats.avro.container import Container, EncodedBlock
 from spark_job.formats.avro.records import ERRORS, RecordDecoder
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, ColumnFormat, FileColumns
+from spark_job.formats.old_calendar import ANY, Earliest, earliest_of
 from spark_job.formats.protocol import Content, FileFault
 
 MAX_BLOCK_BYTES = 64 << 20
@@ -29,7 +30,8 @@ class AvroFormat(ColumnFormat):
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         container = Container(content.stream(), max(MAX_BLOCK_BYTES, self._limits.max_record_bytes))
         number = total = 0
-        records, columns = self.opened(container.header.schema)
+        header = container.header
+        records, columns = self.opened(header.schema, earliest_of(header.metadata))
         decoder = _Decoder(records)
         for block in container.blocks():
             total += len(block.data)
@@ -39,12 +41,13 @@ class AvroFormat(ColumnFormat):
                 yield from self.bounded(pieces, columns, number, first_record)
             number += block.count
 
-    def opened(self, schema: Any) -> tuple[RecordDecoder, FileColumns]:
+    def opened(self, schema: Any, earliest: Earliest = ANY) -> tuple[RecordDecoder, FileColumns]:
         """`schema`: by which records were written, as JSON values. Raises FileFault if they cannot be read."""
         try:
             found = _by_column(fields_of(schema), self._schema.names)
             kinds, texts = self._kinds(found)
-            columns = self.columns_of(pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found]))
+            named = pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found])
+            columns = self.columns_of(named, earliest)
             return RecordDecoder(schema, {name: found[name] for name in columns.wanted}, texts), columns
         except Unsupported as error:
             raise FileFault(Stage.PARSE, f"cannot be read: {error}") from error
