@@ -132,9 +132,7 @@ def _commented_columns(columns: Sequence[ColumnFound]) -> Iterator[str]:
 
 def _column_comment(column: ColumnFound) -> str:
     """A comment of the DDL."""
-    if not column.records:
-        return "-- from the files' schema"
-    text = f"-- in {column.seen:,} of {column.records:,} records"
+    text = f"-- in {column.seen:,} of {column.records:,} records" if column.records else "-- from the files' schema"
     if column.conflicts:
         text += "; found " + ", ".join(f"{kind} {count:,}" for kind, count in column.conflicts.items())
     return one_line(text).replace("${", "$${").replace("\\", "/")

@@ -9,8 +9,8 @@ from pydantic import TypeAdapter
 
 @dataclass(frozen=True, slots=True)
 class ColumnFound:
-    """`seen`: in how many of the `records` that were looked at it has a value. `conflicts`: how many values have which
-    type, if only STRING holds them all."""
+    """`seen`: in how many of the `records` that were looked at it has a value. `conflicts`: how many values, or
+    files, have which type, if the column holds some of them as text, or perhaps not all."""
 
     name: str
     type: str

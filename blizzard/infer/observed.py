@@ -10,7 +10,7 @@ from blizzard.config.ddl import Array, Column, Decimal, Map, Struct, Type
 from blizzard.infer.ddl_text import type_ddl
 from blizzard.infer.storable import Storable, storable
 from blizzard.infer.text import names_codes
-from blizzard.infer.types import BIGINT, STRING, VOID, merge, merge_all
+from blizzard.infer.types import BIGINT, STRING, VOID, gives_up, merge, merge_all
 from blizzard.infer.values import json_text_type, type_of
 
 MAP_NAMES, MAP_SHARE = 64, 0.1
@@ -31,6 +31,8 @@ class FieldSeen:
     examples: list[str] = field(default_factory=list)
     shown: int = 0
     """Values that were tried for examples."""
+    declared: Counter[Type] = field(default_factory=Counter)
+    """How many files say in their schema that it has which type."""
 
     @property
     def values(self) -> int:
@@ -45,10 +47,21 @@ class FieldSeen:
                 self.examples.append(text)
 
     def conflicts(self) -> dict[str, int]:
-        """The types of the values with their numbers, if STRING alone holds them all and not all are text."""
+        """The types of the values with their numbers, if STRING alone holds them all and not all are text. Of files
+        with types of their own: if one `gives_up`; the numbers of files where the values do not show it."""
+        if self.declared:
+            return self._declared_conflicts()
         if merge_all(self.kinds) != STRING or len(self.kinds) < 2:
             return {}
         return {kind_name(kind): count for kind, count in self.kinds.most_common()}
+
+    def _declared_conflicts(self) -> dict[str, int]:
+        joined = merge_all(self.declared)
+        if not any(gives_up(kind, joined) for kind in self.declared):
+            return {}
+        if len(self.kinds) == len(self.declared):
+            return {kind_name(kind): count for kind, count in self.kinds.most_common()}
+        return {f"files of {kind_name(kind)}": count for kind, count in self.declared.most_common()}
 
 
 def kind_name(kind: Type) -> str:
@@ -81,7 +94,7 @@ class Observed:
         self.is_typed = True
         self._merge(schema)
         for column in schema.columns:
-            self.fields.setdefault(column.name, FieldSeen())
+            self.fields.setdefault(column.name, FieldSeen()).declared[column.type] += 1
 
     def add_typed_record(self, record: Mapping[str, Any], schema: Struct) -> None:
         self.records += 1
@@ -117,6 +130,7 @@ class Observed:
         for path, seen in other.fields.items():
             mine = self.fields.setdefault(path, FieldSeen())
             mine.kinds.update(seen.kinds)
+            mine.declared.update(seen.declared)
             mine.examples += [text for text in seen.examples if text not in mine.examples][
                 : EXAMPLES - len(mine.examples)
             ]

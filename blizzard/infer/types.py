@@ -51,6 +51,22 @@ def merge_all(types: Iterable[Type]) -> Type:
     return reduce(merge, types, nothing)
 
 
+def gives_up(kind: Type, joined: Type) -> bool:
+    """Whether a column of the joined type holds values of the other as text, or, as a DOUBLE, perhaps not all of them:
+    what a person may want to decide otherwise."""
+    match kind, joined:
+        case Struct(columns), Struct():
+            theirs = {column.name: column.type for column in joined.columns}
+            return any(gives_up(column.type, theirs[column.name]) for column in columns)
+        case Array(), Array():
+            return gives_up(kind.element, joined.element)
+        case Map(), Map():
+            return gives_up(kind.key, joined.key) or gives_up(kind.value, joined.value)
+    if joined == DOUBLE:
+        return kind == BIGINT or isinstance(kind, Decimal)
+    return joined == STRING and kind not in (STRING, VOID)
+
+
 def _merge_structs(one: Struct, other: Struct) -> Struct:
     """A column that one of them lacks is nullable."""
     theirs = {column.name: column for column in other.columns}

@@ -4,11 +4,10 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
 from functools import partial
 from itertools import groupby
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import orjson
 import pyarrow as pa
@@ -22,6 +21,7 @@ from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header
 from spark_job.formats.odd_columns import OddColumns, TypeMisfit, check_type, respelled_schema
 from spark_job.formats.odd_data import OddRecord, outside
+from spark_job.formats.old_calendar import ANY, Earliest
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
 from spark_job.formats.python_values import python_values
 from spark_job.formats.records_table import Fitted, ParsedParts, RecordsSchema
@@ -44,6 +44,7 @@ class BatchBlock:
     first_record: int
     unknown: tuple[str, ...]
     """The file's fields that no column is for, whether they are in the batch or not."""
+    earliest: Earliest = ANY
 
     @property
     def count(self) -> int:
@@ -58,18 +59,16 @@ class BatchBlock:
 class FileColumns:
     """`wanted`: the names of the file's columns to read: those that the schema has, and with rules that need them the
     others. `unknown`: its fields that no column is for, at any depth. `spelled`: the columns to read as the schema
-    spells them; None: as the file does."""
+    spells them; None: as the file does. `earliest`: of its dates and times."""
 
     wanted: list[str]
     unknown: tuple[str, ...]
     spelled: pa.Schema | None = None
+    earliest: Earliest = ANY
 
 
 class ColumnFormat(ABC):
     """A `Format` whose files hold typed columns, which are found by name."""
-
-    first_day: ClassVar[date] = date.min
-    """An earlier date in a file is refused."""
 
     def __init__(self, schema: StructType, limits: Limits, rules: SchemaRules = NO_RULES) -> None:
         self._schema = schema
@@ -80,7 +79,7 @@ class ColumnFormat(ABC):
     @abstractmethod
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]: ...
 
-    def columns_of(self, found: pa.Schema) -> FileColumns:
+    def columns_of(self, found: pa.Schema, earliest: Earliest = ANY) -> FileColumns:
         """Raises FileFault if a file with these columns does not fit the schema."""
         plain = pa.schema([pa.field(field.name, plain_type(field.type)) for field in found])
         spelled = respelled_schema(plain, self._schema) if self._rules.ignores_case else plain
@@ -91,7 +90,7 @@ class ColumnFormat(ABC):
         if self._rules.looks_at_fields:
             wanted += [at for at, name in enumerate(names) if name not in self._schema.names]
         as_read = pa.schema([spelled.field(at) for at in wanted]) if self._rules.looks_at_records else None
-        return FileColumns([plain.names[at] for at in wanted], unknown, as_read)
+        return FileColumns([plain.names[at] for at in wanted], unknown, as_read, earliest)
 
     def _check_types(self, found: pa.Schema) -> None:
         """Raises FileFault."""
@@ -114,7 +113,7 @@ class ColumnFormat(ABC):
                 wanted = by_library("a column", partial(_plain, batch.slice(done), columns.spelled))
                 if wanted.nbytes > self._limits.max_record_bytes:
                     self._check_records(wanted, number + done)
-                yield BatchBlock(wanted, number + done, columns.unknown)
+                yield BatchBlock(wanted, number + done, columns.unknown, columns.earliest)
             number += batch.num_rows
 
     def _check_records(self, batch: pa.RecordBatch, number: int) -> None:
@@ -126,10 +125,10 @@ class ColumnFormat(ABC):
 
     def parse(self, blocks: Sequence[BatchBlock]) -> Parsed:
         parts = ParsedParts(self._records)
-        for (_, names), alike in groupby(blocks, key=lambda block: (block.batch.schema, block.unknown)):
+        for (_, names, earliest), alike in groupby(blocks, key=_likeness):
             table = pa.Table.from_batches([block.batch for block in alike]).combine_chunks()
             odd = OddColumns(table.schema, self._schema, takes_out=self._rules.rescues_misfits)
-            fitted = self._records.table(table.num_rows, partial(self._column, table, odd))
+            fitted = self._records.table(table.num_rows, partial(self._column, table, odd, earliest))
             texts = dict(record_texts(table, sorted(fitted.reasons)))
             refused = {row: (why, texts[row]) for row, why in fitted.reasons.items()}
             unknown = {} if self._rules.looks_at_fields else dict.fromkeys(names, UnknownField(table.num_rows, 0))
@@ -137,11 +136,13 @@ class ColumnFormat(ABC):
             parts.add(table.num_rows, fitted.good(), fitted.good_rows, refused, unknown, found)
         return parts.parsed()
 
-    def _column(self, table: pa.Table, odd: OddColumns, name: str, data_type: DataType) -> ConvertedColumn | None:
+    def _column(
+        self, table: pa.Table, odd: OddColumns, earliest: Earliest, name: str, data_type: DataType
+    ) -> ConvertedColumn | None:
         values = odd.column(table, name)
         if values is None:
             return None
-        return fit(values, data_type, self.first_day, takes_out=self._rules.rescues_misfits)
+        return fit(values, data_type, earliest, takes_out=self._rules.rescues_misfits)
 
     def _odd_records(self, table: pa.Table, odd: OddColumns, fitted: Fitted) -> dict[int, OddRecord]:
         found: dict[int, OddRecord] = {}
@@ -159,6 +160,10 @@ class ColumnFormat(ABC):
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
+
+
+def _likeness(block: BatchBlock) -> tuple[pa.Schema, tuple[str, ...], Earliest]:
+    return block.batch.schema, block.unknown, block.earliest
 
 
 def by_library(what: str, call: Callable[[], T]) -> T:

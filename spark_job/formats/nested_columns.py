@@ -68,6 +68,8 @@ def convert_nested(
     `takes_out`: a field of a struct whose value does not fit becomes null, instead of the row being doubtful."""
     if not len(values):
         return ConvertedColumn(pa.array([], column_type(data_type)))
+    if isinstance(data_type, StructType | ArrayType | MapType) and pa.types.is_null(values.type):
+        return ConvertedColumn(pa.nulls(len(values), column_type(data_type)))
     if isinstance(data_type, StructType):
         return _struct(values, data_type, leaf, takes_out=takes_out)
     if isinstance(data_type, ArrayType):

@@ -1,9 +1,11 @@
 """Values that have a type in their file, in the type of a schema's column: never narrowed, never changed.
 
 Widening follows Spark's Parquet reader: SpecificParquetRecordReaderBase and ParquetVectorUpdaterFactory of Spark 4.1.
+Beyond it, a column takes the values of all types that `blizzard.infer.types.merge` joins to its own.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from functools import partial
@@ -29,12 +31,18 @@ from pyspark.sql.types import (
 from blizzard.config.field_places import in_place
 from spark_job.formats.converted_column import ConvertedColumn, rows_outside, rows_where
 from spark_job.formats.nested_columns import INTEGERS, column_type, convert_nested
+from spark_job.formats.old_calendar import ANY, Earliest
+from spark_job.formats.value_texts import texts_of
 
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Of the years 1 and 9999, since 1970."""
+_LAST_SECOND = 253_402_300_799
+"""Of the year 9999, since 1970."""
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _SAME_SIZE = (8, 16, 32)
 """Bits of integers that a file may hold for a narrower column: Parquet has no narrower physical type."""
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""Of a decimal that holds integers of so many bits."""
+_EXACT = 1 << 53
+"""Up to it, a double holds each integer."""
 
 
 def plain_type(found: pa.DataType) -> pa.DataType:
@@ -115,22 +123,28 @@ def _unknown_fields(found: pa.DataType, wanted: DataType, path: str) -> Iterator
         yield from _unknown_fields(found.item_type, wanted.valueType, f"{path}{{}}")
 
 
-def fit(values: pa.Array, wanted: DataType, first_day: date = date.min, *, takes_out: bool = False) -> ConvertedColumn:
-    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is a date before
-    `first_day`. `takes_out`: as in `convert_nested`. `misfit` must have found nothing."""
-    return convert_nested(plain_values(values), wanted, partial(_leaf, first_day), takes_out=takes_out)
+def fit(values: pa.Array, wanted: DataType, earliest: Earliest = ANY, *, takes_out: bool = False) -> ConvertedColumn:
+    """The values in the `column_type` of the schema. A row is doubtful if its value does not fit, or is before the
+    earliest. `takes_out`: as in `convert_nested`. `misfit` must have found nothing."""
+    return convert_nested(plain_values(values), wanted, partial(_leaf, earliest), takes_out=takes_out)
 
 
-def _leaf(first_day: date, values: pa.Array, wanted: DataType) -> ConvertedColumn:
+def _leaf(earliest: Earliest, values: pa.Array, wanted: DataType) -> ConvertedColumn:
     if pa.types.is_null(values.type):
         return ConvertedColumn(pa.nulls(len(values), column_type(wanted)))
     if pa.types.is_date(values.type):
-        return _dates(values, wanted, first_day)
+        return _dates(values, wanted, earliest.day)
+    if pa.types.is_timestamp(values.type):
+        moments = _moments(values, earliest.second if values.type.tz else earliest.local_second)
+        made = texts_of(moments.values) if isinstance(wanted, StringType) else moments.values.view(column_type(wanted))
+        return replace(moments, values=made)
     convert = _CONVERT.get(type(wanted))
     return ConvertedColumn(values.cast(column_type(wanted))) if convert is None else convert(values, wanted)
 
 
 def _text(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    if not _is_raw(values.type):
+        return ConvertedColumn(texts_of(values))
     try:
         values.validate(full=True)
         return ConvertedColumn(values.cast(pa.string()))
@@ -157,6 +171,30 @@ def _integers(values: pa.Array, wanted: DataType) -> ConvertedColumn:
     return ConvertedColumn(_without(values, outside).cast(target), outside)
 
 
+def _doubles(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+    """Integers that a double holds, and decimals that it gives back: those of up to 15 digits, and some others."""
+    if pa.types.is_decimal(values.type):
+        return _doubles_of_decimals(values)
+    if pa.types.is_floating(values.type) or values.type.bit_width <= 32:
+        return ConvertedColumn(values.cast(pa.float64()))
+    first = 0 if pa.types.is_unsigned_integer(values.type) else -_EXACT
+    large = rows_outside(values, pa.scalar(first, values.type), pa.scalar(_EXACT, values.type))
+    inexact = frozenset(row for row in large if int(float(number := values[row].as_py())) != number)
+    return ConvertedColumn(_without(values, inexact).cast(pa.float64(), safe=False), inexact)
+
+
+def _doubles_of_decimals(values: pa.Array) -> ConvertedColumn:
+    found: list[float | None] = []
+    inexact = set[int]()
+    for row, value in enumerate(values.to_pylist()):
+        number = None if value is None else float(value)
+        if number is not None and value not in (Decimal(repr(number)), Decimal(number)):
+            inexact.add(row)
+            number = None
+        found.append(number)
+    return ConvertedColumn(pa.array(found, pa.float64()), frozenset(inexact))
+
+
 def _decimals(values: pa.Array, wanted: DataType) -> ConvertedColumn:
     assert isinstance(wanted, DecimalType)
     target = column_type(wanted)
@@ -173,20 +211,24 @@ def _decimals(values: pa.Array, wanted: DataType) -> ConvertedColumn:
 def _dates(values: pa.Array, wanted: DataType, first_day: date) -> ConvertedColumn:
     days = values.cast(pa.date32())
     outside = rows_outside(days, pa.scalar(first_day), pa.scalar(date.max))
-    return ConvertedColumn(_without(days, outside).cast(column_type(wanted)), outside)
+    days = _without(days, outside)
+    if isinstance(wanted, StringType):
+        return ConvertedColumn(texts_of(days), outside)
+    if isinstance(wanted, TimestampType):  # the start of the day in UTC
+        return ConvertedColumn(days.cast(pa.timestamp("us")).view(column_type(wanted)), outside)
+    return ConvertedColumn(days.cast(column_type(wanted)), outside)
 
 
-def _timestamps(values: pa.Array, wanted: DataType) -> ConvertedColumn:
+def _moments(values: pa.Array, first_second: int) -> ConvertedColumn:
+    """In microseconds, without a zone."""
     unit, ticks = values.type.unit, values.view(pa.int64())
-    each = _UNITS[unit]
-    first, last = _FIRST_SECOND * each, (_LAST_SECOND + 1) * each - 1
-    outside = frozenset[int]()
-    if last < 1 << 63:  # nanoseconds in 64 bits never leave these years
-        outside = rows_outside(ticks, pa.scalar(first), pa.scalar(last))
+    each, end = _UNITS[unit], (1 << 63) - 1  # nanoseconds in 64 bits do not leave the years of a table
+    first, last = max(first_second * each, -end - 1), min((_LAST_SECOND + 1) * each - 1, end)
+    outside = rows_outside(ticks, pa.scalar(first), pa.scalar(last))
     moments = _without(ticks, outside).view(pa.timestamp(unit))
     if unit == "ns":
         moments = pc.floor_temporal(moments, unit="microsecond")
-    return ConvertedColumn(moments.cast(pa.timestamp("us")).view(column_type(wanted)), outside)
+    return ConvertedColumn(moments.cast(pa.timestamp("us")), outside)
 
 
 def _without(values: pa.Array, rows: frozenset[int]) -> pa.Array:
@@ -197,7 +239,7 @@ def _without(values: pa.Array, rows: frozenset[int]) -> pa.Array:
     return pc.if_else(kept, values, pa.scalar(None, values.type))
 
 
-def _is_text(found: pa.DataType, wanted: DataType) -> bool:
+def _is_raw(found: pa.DataType) -> bool:
     return bool(pa.types.is_string(found) or pa.types.is_binary(found))
 
 
@@ -209,30 +251,39 @@ def _is_integer(found: pa.DataType, wanted: DataType) -> bool:
 
 
 def _is_double(found: pa.DataType, wanted: DataType) -> bool:
-    exact = (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32())
-    return bool(pa.types.is_floating(found) or found in exact)
+    types = pa.types
+    return bool(types.is_floating(found) or types.is_integer(found) or _is_column_decimal(found))
+
+
+def _is_float(found: pa.DataType, wanted: DataType) -> bool:
+    exact = (pa.float16(), pa.float32(), pa.int8(), pa.int16(), pa.uint8())
+    return found in exact
+
+
+def _is_column_decimal(found: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(found) and found.scale >= 0)
 
 
 def _is_decimal(found: pa.DataType, wanted: DataType) -> bool:
     assert isinstance(wanted, DecimalType)
     before = wanted.precision - wanted.scale
     if pa.types.is_integer(found):
-        return bool(before >= (10 if found.bit_width <= 32 else 20))
+        return bool(before >= _DIGITS[found.bit_width])
     if not pa.types.is_decimal(found):
         return False
     return bool(found.scale <= wanted.scale and found.precision - found.scale <= before)
 
 
 _ACCEPTS: Mapping[type[DataType], Callable[[pa.DataType, DataType], bool]] = {
-    StringType: _is_text,
-    BinaryType: _is_text,
+    StringType: lambda found, wanted: True,
+    BinaryType: lambda found, wanted: _is_raw(found),
     BooleanType: lambda found, wanted: pa.types.is_boolean(found),
     **dict.fromkeys(INTEGERS, _is_integer),
-    FloatType: lambda found, wanted: found in (pa.float16(), pa.float32()),
+    FloatType: _is_float,
     DoubleType: _is_double,
     DecimalType: _is_decimal,
     DateType: lambda found, wanted: pa.types.is_date(found),
-    TimestampType: lambda found, wanted: pa.types.is_timestamp(found),
+    TimestampType: lambda found, wanted: pa.types.is_date(found) or pa.types.is_timestamp(found),
     TimestampNTZType: lambda found, wanted: (
         pa.types.is_date(found) or (pa.types.is_timestamp(found) and found.tz is None)
     ),
@@ -240,7 +291,6 @@ _ACCEPTS: Mapping[type[DataType], Callable[[pa.DataType, DataType], bool]] = {
 _CONVERT: Mapping[type[DataType], Callable[[pa.Array, DataType], ConvertedColumn]] = {
     StringType: _text,
     **dict.fromkeys(INTEGERS, _integers),
+    DoubleType: _doubles,
     DecimalType: _decimals,
-    TimestampType: _timestamps,
-    TimestampNTZType: _timestamps,
 }

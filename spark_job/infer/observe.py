@@ -6,9 +6,11 @@ from functools import partial
 from typing import Any
 
 from blizzard.config.compressions import compression_of
+from blizzard.config.ddl import Column, Struct
 from blizzard.errors import NotFound
 from blizzard.infer.observed import Observed
 from blizzard.infer.text import TextForms, text_type
+from blizzard.infer.types import STRING
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from spark_job.formats.header import repeated
 from spark_job.formats.protocol import FileFault
@@ -179,7 +181,16 @@ def _typed(store: ObjectStore, heads: Sequence[Head], name: str) -> Sample:
         sample.observed.add_schema(part.schema)
         for row in part.rows:
             sample.observed.add_typed_record(row, part.schema)
+    _join_others(sample)
     return sample
+
+
+def _join_others(sample: Sample) -> None:
+    """A field for which some files have a type that only STRING holds is STRING, if it is a column for others."""
+    found = sample.observed.found
+    for column in () if found is None else found.columns:
+        if sample.without.pop(column.name, None) is not None:
+            sample.observed.add_schema(Struct((Column(column.name, STRING),)))
 
 
 def _part(store: ObjectStore, head: Head, name: str) -> TypedPart:

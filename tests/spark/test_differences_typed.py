@@ -106,10 +106,18 @@ PARQUET_SPARK_READS: Mapping[str, Sequence[tuple[str, Any, Any]]] = {
 PARQUET_SPARK_REFUSES: Sequence[tuple[str, str, Any]] = [
     # Both refuse.
     *(("BOOLEAN", "int32", FILE_REFUSED), ("INT", "int64", FILE_REFUSED), ("INT", "uint32", FILE_REFUSED)),
-    *(("INT", "double", FILE_REFUSED), ("FLOAT", "double", FILE_REFUSED), ("DOUBLE", "int64", FILE_REFUSED)),
+    *(("INT", "double", FILE_REFUSED), ("FLOAT", "double", FILE_REFUSED), ("FLOAT", "int32", FILE_REFUSED)),
     *(("DECIMAL(4,2)", "decimal(12,2)", FILE_REFUSED), ("DECIMAL(4,2)", "int32", FILE_REFUSED)),
-    *(("STRING", "int32", FILE_REFUSED), ("STRING", "date", FILE_REFUSED), ("DATE", "ts us", FILE_REFUSED)),
-    *(("TIMESTAMP", "date", FILE_REFUSED), ("TIMESTAMP", "int64", FILE_REFUSED), ("INT", "list", FILE_REFUSED)),
+    *(("DATE", "ts us", FILE_REFUSED), ("TIMESTAMP", "int64", FILE_REFUSED), ("INT", "list", FILE_REFUSED)),
+    # "values of other types for `STRING`"
+    *(("STRING", "int32", "5"), ("STRING", "date", "2026-11-21"), ("STRING", "bool", "true")),
+    *(("STRING", "time", "10:00:00.000"), ("STRING", "list", "[1]")),
+    # "64-bit integers and decimals for `DOUBLE`; 8 and 16 bits for `FLOAT`"
+    *(("DOUBLE", "int64", 5.0), ("DOUBLE", "decimal(4,2)", 1.25), ("FLOAT", "int8", 5.0), ("FLOAT", "int16", 5.0)),
+    # "dates for `TIMESTAMP`"
+    ("TIMESTAMP", "date", datetime(2026, 11, 21, tzinfo=UTC)),
+    # "8 and 16 bits for `DECIMAL`"
+    *(("DECIMAL(5,2)", "int8", Decimal("5.00")), ("DECIMAL(8,2)", "int16", Decimal("5.00"))),
     # "timestamps in nanoseconds"
     *(("TIMESTAMP", "ts ns", TEN_UTC), ("TIMESTAMP", "tz ns", TEN_UTC), ("TIMESTAMP_NTZ", "ts ns", TEN)),
     # "unsigned integers for `DECIMAL`"
@@ -124,33 +132,31 @@ ORC_EQUAL: Mapping[str, Sequence[tuple[str, Any]]] = {
     "INT": [("int8", 5), ("int16", 5), ("int32", 5)],
     "BIGINT": [("int8", 5), ("int32", 5), ("int64", 5)],
     "FLOAT": [("float", 1.5)],
-    "DOUBLE": [("int32", 5.0), ("float", 1.5), ("double", 1.5)],
+    "DOUBLE": [("int32", 5.0), ("int64", 5.0), ("decimal(4,2)", 1.25), ("float", 1.5), ("double", 1.5)],
     "DECIMAL(12,2)": [("decimal(4,2)", Decimal("1.25")), ("decimal(12,2)", Decimal("1.25")), ("int32", Decimal(5))],
-    "STRING": [("string", "x")],
+    "STRING": [
+        ("string", "x"), ("int32", "5"), ("int64", "5"), ("double", "1.5"), ("decimal(4,2)", "1.25"),
+        ("date", "2026-11-21"), ("ts us", "2026-11-21 10:00:00.123"),
+    ],
     "BINARY": [("string", b"x"), ("binary", b"x"), ("fixed", b"ab")],
     "DATE": [("date", DAY)],
-    "TIMESTAMP": [("ts us", TEN_UTC)],
+    "TIMESTAMP": [("ts us", TEN_UTC), ("date", datetime(2026, 11, 21, tzinfo=UTC))],
     "ARRAY<BIGINT>": [("list", [1])],
-}
+}  # fmt: skip
 ORC_SPARK_READS: Mapping[str, Sequence[tuple[str, Any, Any]]] = {
     # "a number that the column cannot hold"
     "TINYINT": [("int32 of 300", None, REFUSED)],
     # "narrower types, and types of another kind"
     "BOOLEAN": [("int32", True, FILE_REFUSED), ("string", None, FILE_REFUSED)],
     "INT": [("int64", 5, FILE_REFUSED), ("double", 1, FILE_REFUSED), ("string", None, FILE_REFUSED)],
-    "DOUBLE": [("int64", 5.0, FILE_REFUSED), ("decimal(4,2)", 1.25, FILE_REFUSED)],
     "DECIMAL(4,2)": [("decimal(12,2)", Decimal("1.25"), FILE_REFUSED), ("double", Decimal("1.50"), FILE_REFUSED)],
-    # "numbers, dates and times for `STRING`", "bytes for `STRING`"
-    "STRING": [
-        ("int32", "5", FILE_REFUSED), ("date", "2026-11-21", FILE_REFUSED), ("bool", "TRUE", FILE_REFUSED),
-        ("binary", "78", "x"), ("fixed", "61 62", "ab"),
-    ],
+    # "booleans for `STRING`", "bytes for `STRING`"
+    "STRING": [("bool", "TRUE", "true"), ("binary", "78", "x"), ("fixed", "61 62", "ab")],
     # "dates before 1582-10-15"
     "DATE": [("old date", date(1499, 12, 23), REFUSED), ("ts us", DAY, FILE_REFUSED), ("string", None, FILE_REFUSED)],
     # "times outside the years 1678 to 2261"
     "TIMESTAMP": [
         ("int64", datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC), FILE_REFUSED),
-        ("date", datetime(2026, 11, 21, tzinfo=UTC), FILE_REFUSED),
         ("old ts", datetime(1499, 12, 23, tzinfo=UTC), FILE_REFUSED),
     ],
 }  # fmt: skip
@@ -208,6 +214,31 @@ def test_types_that_spark_refuses(comparison: Comparison, name: str, data_type: 
     stored = WRITE[name](pa.table({"v": FOUND[found]}))
     assert comparison.spark(name, f"v {data_type}", stored) == FILE_REFUSED
     assert our_value(comparison, name, data_type, found) == ours
+
+
+TEXTS = pa.table(
+    {
+        "b": pa.array([True, False, None, True, True]),
+        "n": pa.array([0, -1, 1 << 62, -1 << 63, None]),
+        "f": pa.array([0.1, 1e10, 1.5e-38, -0.0, 3.4028235e38], pa.float32()),
+        "d": pa.array([0.001, 9.99e-4, 1e7, 9999999.0, 123456789.125]),
+        "e": pa.array([float("nan"), float("-inf"), 1.7976931348623157e308, 0.1 + 0.2, -1e-10]),
+        "m": pa.array([Decimal("0E-10"), Decimal("1E-10"), Decimal(12), Decimal("-1.5"), None], pa.decimal128(20, 10)),
+        "day": pa.array([DAY, date(1, 1, 1), OLD_DAY, date(9999, 12, 31), None]),
+        "t": pa.array([TEN, TEN.replace(microsecond=0), TEN.replace(year=1), TEN.replace(microsecond=1), None]),
+        "z": pa.array([TEN, TEN.replace(hour=0), TEN.replace(year=9999), None, TEN], pa.timestamp("us", "UTC")),
+    }
+)
+
+
+def test_the_text_of_a_value_is_that_of_sparks_cast(
+    comparison: Comparison, spark: Callable[[], SparkSession], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(stored := parquet_file(TEXTS))
+    frame = spark().read.parquet(str(tmp_path / "file"))
+    rows = frame.selectExpr(*(f"CAST({name} AS STRING) AS {name}" for name in TEXTS.column_names)).collect()
+    ours = comparison.ours("parquet", ", ".join(f"{name} STRING" for name in TEXTS.column_names), stored)
+    assert ours == [row.asDict() for row in rows]
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
@@ -293,6 +324,12 @@ AVRO: Mapping[str, tuple[str, bytes, Any, Any]] = {
         "TIMESTAMP_NTZ", avro(logical("long", "timestamp-micros"), TEN_UTC), FILE_REFUSED, FILE_REFUSED,
     ),
     "timestamp-nanos": ("TIMESTAMP", avro(logical("long", "timestamp-nanos"), MICROS * 1000), FILE_REFUSED, TEN_UTC),
+    "int for STRING": ("STRING", avro("int", 5), FILE_REFUSED, "5"),
+    "several types for STRING": ("STRING", avro(["int", "string"], 5), FILE_REFUSED, "5"),
+    "long for DOUBLE": ("DOUBLE", avro("long", 5), FILE_REFUSED, 5.0),
+    "date for TIMESTAMP": (
+        "TIMESTAMP", avro(logical("int", "date"), DAY), FILE_REFUSED, datetime(2026, 11, 21, tzinfo=UTC),
+    ),
     "date for INT": ("INT", avro(logical("int", "date"), DAY), 20_778, FILE_REFUSED),
     "timestamp-micros for BIGINT": ("BIGINT", avro(logical("long", "timestamp-micros"), TEN_UTC), MICROS, FILE_REFUSED),
     "int for DATE": ("DATE", avro("int", 5), date(1970, 1, 6), FILE_REFUSED),

@@ -3,7 +3,7 @@
 import base64
 import io
 import json
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -49,12 +49,21 @@ def column(values: list[Any], kind: pa.DataType, ddl: str, **options: Any) -> Re
         (pa.uint32(), 1 << 31, "BIGINT", 1 << 31),
         (pa.uint64(), (1 << 64) - 1, "DECIMAL(20,0)", Decimal((1 << 64) - 1)),
         (pa.int32(), 5, "DOUBLE", 5.0),
+        (pa.int64(), 1 << 53, "DOUBLE", float(1 << 53)),
+        (pa.int64(), -1 << 63, "DOUBLE", float(-1 << 63)),
+        (pa.uint64(), 1 << 63, "DOUBLE", float(1 << 63)),
+        (pa.int8(), 5, "FLOAT", 5.0),
+        (pa.decimal128(12, 2), Decimal("-9999999999.99"), "DOUBLE", -9999999999.99),
+        (pa.decimal128(38, 20), Decimal("0.1"), "DOUBLE", 0.1),
+        (pa.decimal128(38, 0), Decimal(1 << 80), "DOUBLE", float(1 << 80)),
+        (pa.int8(), 5, "DECIMAL(5,2)", Decimal("5.00")),
         (pa.int32(), 5, "DECIMAL(12,2)", Decimal("5.00")),
         (pa.float32(), 0.5, "DOUBLE", 0.5),
         (pa.float16(), 0.5, "FLOAT", 0.5),
         (pa.decimal128(5, 2), Decimal("1.50"), "DECIMAL(8,3)", Decimal("1.500")),
         (pa.decimal256(40, 2), Decimal("1.50"), "DECIMAL(38,2)", None),
         (pa.date32(), date(2026, 11, 21), "DATE", date(2026, 11, 21)),
+        (pa.date32(), date(2026, 11, 21), "TIMESTAMP", datetime(2026, 11, 21, tzinfo=UTC)),
         (pa.date32(), date(2026, 11, 21), "TIMESTAMP_NTZ", datetime(2026, 11, 21)),  # noqa: DTZ001 - no zone is the point
         (pa.timestamp("ms", "UTC"), NOON, "TIMESTAMP", NOON),
         (pa.timestamp("us", "America/New_York"), NOON, "TIMESTAMP", NOON),
@@ -66,6 +75,22 @@ def column(values: list[Any], kind: pa.DataType, ddl: str, **options: Any) -> Re
         (pa.string(), "x", "BINARY", b"x"),
         (pa.binary(3), b"xyz", "BINARY", b"xyz"),
         (pa.dictionary(pa.int32(), pa.string()), "x", "STRING", "x"),
+        (pa.int64(), -5, "STRING", "-5"),
+        (pa.bool_(), True, "STRING", "true"),
+        (pa.float64(), 0.1, "STRING", "0.1"),
+        (pa.float32(), 0.1, "STRING", "0.1"),
+        (pa.float64(), 1e7, "STRING", "1.0E7"),
+        (pa.float64(), -12345.75, "STRING", "-12345.75"),
+        (pa.float64(), 9.99e-4, "STRING", "9.99E-4"),
+        (pa.float64(), -0.0, "STRING", "-0.0"),
+        (pa.float64(), float("inf"), "STRING", "Infinity"),
+        (pa.float64(), float("-nan"), "STRING", "NaN"),
+        (pa.decimal128(20, 10), Decimal("0E-10"), "STRING", "0.0000000000"),
+        (pa.date32(), date(5, 1, 2), "STRING", "0005-01-02"),
+        (pa.timestamp("ms"), NAIVE, "STRING", "2026-11-21 12:00:00"),
+        (pa.timestamp("us", "America/New_York"), NOON.replace(microsecond=120), "STRING", "2026-11-21 12:00:00.00012"),
+        (pa.time64("us"), time(10), "STRING", "10:00:00.000000"),
+        (pa.struct([("a", pa.list_(pa.decimal128(3, 1)))]), {"a": [Decimal("1.5")]}, "STRING", '{"a":["1.5"]}'),
         (pa.null(), None, "INT", None),
         (pa.list_(pa.int32()), [1, None], "ARRAY<BIGINT>", [1, None]),
         (pa.large_list(pa.string()), ["a"], "ARRAY<STRING>", ["a"]),
@@ -91,7 +116,6 @@ def test_a_type_that_widens_to_the_column(kind: pa.DataType, value: Any, ddl: st
     ("kind", "value", "ddl"),
     [
         (pa.int64(), 5, "INT"),
-        (pa.int64(), 5, "DOUBLE"),
         (pa.int64(), 5, "DECIMAL(19,0)"),
         (pa.uint32(), 5, "INT"),
         (pa.float64(), 5.0, "FLOAT"),
@@ -99,11 +123,9 @@ def test_a_type_that_widens_to_the_column(kind: pa.DataType, value: Any, ddl: st
         (pa.decimal128(5, 2), Decimal("1.50"), "DECIMAL(5,1)"),
         (pa.decimal128(5, 2), Decimal("1.50"), "DECIMAL(5,3)"),
         (pa.string(), "5", "INT"),
-        (pa.int32(), 5, "STRING"),
         (pa.bool_(), True, "INT"),
         (pa.timestamp("us", "UTC"), NOON, "TIMESTAMP_NTZ"),
         (pa.timestamp("us"), NAIVE, "DATE"),
-        (pa.date32(), date(2026, 1, 1), "TIMESTAMP"),
         (pa.time64("us"), None, "TIMESTAMP"),
         (pa.int32(), 5, "ARRAY<INT>"),
         (pa.list_(pa.int64()), [1], "ARRAY<INT>"),
@@ -120,6 +142,11 @@ def test_a_type_that_does_not_widen_refuses_the_file(kind: pa.DataType, value: A
     [
         (pa.int32(), 300, "TINYINT", "v: the value does not fit tinyint"),
         (pa.binary(), b"\xff", "STRING", "v: the value does not fit string"),
+        (pa.int64(), (1 << 53) + 1, "DOUBLE", "v: the value does not fit double"),
+        (pa.int64(), (1 << 63) - 1, "DOUBLE", "v: the value does not fit double"),
+        (pa.decimal128(17, 0), Decimal((1 << 53) + 1), "DOUBLE", "v: the value does not fit double"),
+        (pa.timestamp("s"), 253_402_300_800, "STRING", "v: the value does not fit string"),
+        (pa.date32(), -719_163, "TIMESTAMP", "v: the value does not fit timestamp"),
         (pa.timestamp("s"), 253_402_300_800, "TIMESTAMP", "v: the value does not fit timestamp"),
         (pa.date32(), -719_163, "DATE", "v: the value does not fit date"),
         (pa.int32(), None, "INT NOT NULL", "v: NOT NULL, but it is missing or null"),

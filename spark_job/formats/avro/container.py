@@ -32,6 +32,7 @@ class Header:
     """As JSON values."""
     codec: str
     sync: bytes
+    metadata: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class Container:
             schema = json.loads(metadata["avro.schema"])
         except (KeyError, ValueError, RecursionError) as error:
             _refuse(f"its header has no schema that is JSON: {error}")
-        return Header(schema, metadata.get("avro.codec", b"null").decode(errors="replace"), sync)
+        texts = {key: value.decode(errors="replace") for key, value in metadata.items()}
+        return Header(schema, texts.get("avro.codec", "null"), sync, texts)
 
     def _metadata(self) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}

@@ -7,12 +7,14 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+from pyspark.sql.types import StringType
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.avro.arrow_schema import AvroField, Unsupported, fields_of
 from spark_job.formats.avro.container import Container, EncodedBlock
 from spark_job.formats.avro.records import ERRORS, RecordDecoder
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, ColumnFormat, FileColumns
+from spark_job.formats.old_calendar import ANY, Earliest, earliest_of
 from spark_job.formats.protocol import Content, FileFault
 
 MAX_BLOCK_BYTES = 64 << 20
@@ -28,7 +30,8 @@ class AvroFormat(ColumnFormat):
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         container = Container(content.stream(), max(MAX_BLOCK_BYTES, self._limits.max_record_bytes))
         number = total = 0
-        records, columns = self.opened(container.header.schema)
+        header = container.header
+        records, columns = self.opened(header.schema, earliest_of(header.metadata))
         decoder = _Decoder(records)
         for block in container.blocks():
             total += len(block.data)
@@ -38,12 +41,13 @@ class AvroFormat(ColumnFormat):
                 yield from self.bounded(pieces, columns, number, first_record)
             number += block.count
 
-    def opened(self, schema: Any) -> tuple[RecordDecoder, FileColumns]:
+    def opened(self, schema: Any, earliest: Earliest = ANY) -> tuple[RecordDecoder, FileColumns]:
         """`schema`: by which records were written, as JSON values. Raises FileFault if they cannot be read."""
         try:
             found = _by_column(fields_of(schema), self._schema.names)
             kinds, texts = self._kinds(found)
-            columns = self.columns_of(pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found]))
+            named = pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found])
+            columns = self.columns_of(named, earliest)
             return RecordDecoder(schema, {name: found[name] for name in columns.wanted}, texts), columns
         except Unsupported as error:
             raise FileFault(Stage.PARSE, f"cannot be read: {error}") from error
@@ -51,19 +55,23 @@ class AvroFormat(ColumnFormat):
             raise FileFault(Stage.PARSE, f"not valid Avro: its schema: {error!r}") from error
 
     def _kinds(self, found: Mapping[str, AvroField]) -> tuple[dict[str, pa.DataType], set[str]]:
-        """The types of the fields that are read, and those whose values are read as JSON text because no column could
-        hold them, but rules ask for them. Raises FileFault if that is so for a column."""
-        names = {name.lower() for name in self._schema.names} if self._rules.ignores_case else {*self._schema.names}
+        """The types of the fields that are read, and those whose values are read as JSON text because no other column
+        could hold them: for a column STRING, or because rules ask for them. Raises FileFault if another column is for
+        such a field."""
+        fold = str.lower if self._rules.ignores_case else str
+        columns = {fold(field.name): field.dataType for field in self._schema}
         kinds, texts = dict[str, pa.DataType](), set[str]()
         for name, field in found.items():
-            if (name.lower() if self._rules.ignores_case else name) in names:
-                kinds[name] = _kind(name, field)
-            elif self._rules.looks_at_fields:
-                try:
-                    kinds[name] = field.kind()
-                except Unsupported:
-                    kinds[name] = pa.string()
-                    texts.add(name)
+            column = columns.get(fold(name))
+            if column is None and not self._rules.looks_at_fields:
+                continue
+            try:
+                kinds[name] = field.kind()
+            except Unsupported as error:
+                if not isinstance(column, StringType | None):
+                    raise FileFault(Stage.PARSE, f"{name}: {error}") from error
+                kinds[name] = pa.string()
+                texts.add(name)
         return kinds, texts
 
 
@@ -115,13 +123,6 @@ class _Decoder:
             raise FileFault(Stage.PARSE, f"not valid Avro: what follows the records of a block: {error!r}") from error
         if more is not None:
             raise FileFault(Stage.PARSE, "not valid Avro: a block has more records than it says")
-
-
-def _kind(name: str, field: AvroField) -> pa.DataType:
-    try:
-        return field.kind()
-    except Unsupported as error:
-        raise FileFault(Stage.PARSE, f"{name}: {error}") from error
 
 
 def _by_column(fields: Sequence[AvroField], wanted: Sequence[str]) -> dict[str, AvroField]:

@@ -1,12 +1,13 @@
 """Parquet: row groups are read one by one, each in batches of rows, and only the columns of the schema."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.columns import BatchBlock, ColumnFormat, by_library, counted, each_by_library, in_blocks
+from spark_job.formats.old_calendar import Earliest, earliest_of
 from spark_job.formats.parquet.page_sizes import PageSizes, refuse_encrypted_footer
 from spark_job.formats.protocol import Content, FileFault
 
@@ -31,7 +32,7 @@ class ParquetFormat(ColumnFormat):
                 page_checksum_verification=True,
             ),
         )
-        columns = by_library(_WHAT, lambda: self.columns_of(file.schema_arrow))
+        columns = by_library(_WHAT, lambda: self.columns_of(file.schema_arrow, _earliest(file)))
         number, metadata = 0, file.metadata
         of_groups = sum(metadata.row_group(group).num_rows for group in range(file.num_row_groups))
         if of_groups != metadata.num_rows:
@@ -46,6 +47,16 @@ class ParquetFormat(ColumnFormat):
                 whole = counted(_WHAT, batches, rows, f"row group {group}")
                 yield from self.bounded(whole, columns, number, first_record)
             number += rows
+
+
+def _earliest(file: pq.ParquetFile) -> Earliest:
+    texts = {key.decode(errors="replace"): value.decode(errors="replace") for key, value in _metadata(file).items()}
+    leaves = (file.schema.column(at) for at in range(len(file.schema))) if texts else ()
+    return earliest_of(texts, has_int96=any(leaf.physical_type == "INT96" for leaf in leaves))
+
+
+def _metadata(file: pq.ParquetFile) -> Mapping[bytes, bytes]:
+    return file.metadata.metadata or {}
 
 
 def _batches(file: pq.ParquetFile, group: int, columns: list[str], content: Content) -> Iterator[pa.RecordBatch]:

@@ -96,6 +96,8 @@ def read_avro(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Re
     kinds = {field["name"]: field["type"] for field in found["fields"]}
     if not {*kinds} & {*schema.names} or '"aliases"' in json.dumps(found):
         return UNKNOWN
+    if any(isinstance(kind, list) and len({*map(str, kind)} - {"null"}) > 1 for kind in kinds.values()):
+        return UNKNOWN  # JSON text, for STRING
     try:
         columns = {
             name: [_plain(record[name], kinds[name]) for record in records] for name in schema.names if name in kinds

@@ -1,6 +1,7 @@
 """Values that have a type in their file, as plain Python objects, and what a column has to make of them."""
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -42,6 +43,14 @@ class Micros(int):
 
 class Days(int):
     """Since 1970."""
+
+
+class NumberText(float):
+    """The number that a text reads as."""
+
+
+class AnyText:
+    """A text, whichever."""
 
 
 class Entries(list[tuple[Any, Any]]):
@@ -104,6 +113,8 @@ def _all(each: Sequence[tuple[bool | None, Any]]) -> tuple[bool | None, list[Any
 
 
 def _same(found: Any, value: Any) -> bool:
+    if isinstance(value, AnyText | NumberText):
+        return isinstance(found, str) and (isinstance(value, AnyText) or _same(float(found), float(value)))
     if isinstance(value, float) and isinstance(found, float):
         return found == value or (math.isnan(found) and math.isnan(value))
     if isinstance(value, Mapping) and isinstance(found, Mapping):
@@ -121,11 +132,31 @@ def _fitted(value: Any, data_type: DataType) -> tuple[bool | None, Any]:
     return (None, value) if rule is None or not isinstance(value, rule[0]) else rule[1](value, data_type)
 
 
-def _text(value: bytes, _: DataType) -> tuple[bool | None, Any]:
-    try:
-        return True, value.decode()
-    except UnicodeDecodeError:
-        return False, None
+def _text(value: Any, data_type: DataType) -> tuple[bool | None, Any]:
+    match value:
+        case bytes():
+            try:
+                return True, value.decode()
+            except UnicodeDecodeError:
+                return False, None
+        case Days():
+            fits, day = _date(value, data_type)
+            return fits, day and day.isoformat()
+        case Micros():
+            fits, moment = _timestamp(value, data_type)
+            return fits, moment and re.sub(r"(\.\d*?)0+$", r"\1", moment.replace(tzinfo=None).isoformat(" "))
+        case bool() | int():
+            return True, str(value).lower()
+        case float() | Decimal():
+            return True, NumberText(value)
+    return None, AnyText()
+
+
+def _double(value: Any, _: DataType) -> tuple[bool | None, Any]:
+    number = float(value)
+    if isinstance(value, bool | Micros | Days):
+        return None, number
+    return isinstance(value, float) or value in (Decimal(number), Decimal(str(number))), number
 
 
 def _integer(value: int, data_type: DataType) -> tuple[bool | None, Any]:
@@ -143,7 +174,9 @@ def _date(value: Days, _: DataType) -> tuple[bool | None, Any]:
     return fits, _FIRST_DAY + timedelta(days=value) if fits else None
 
 
-def _timestamp(value: Micros, _: DataType) -> tuple[bool | None, Any]:
+def _timestamp(value: Micros | Days, _: DataType) -> tuple[bool | None, Any]:
+    if isinstance(value, Days):
+        value = Micros(value * 86_400_000_000)
     fits = _FIRST_MICRO <= value <= _LAST_MICRO
     return fits, _EPOCH + value * _MICROSECOND if fits else None
 
@@ -168,14 +201,14 @@ def _struct(value: Mapping[str, Any], data_type: DataType) -> tuple[bool | None,
 
 
 _RULES: Mapping[type[DataType], tuple[Any, Callable[[Any, Any], tuple[bool | None, Any]]]] = {
-    StringType: (bytes, _text),
+    StringType: (object, _text),
     BinaryType: (bytes, lambda value, _: (True, value)),
     BooleanType: (bool, lambda value, _: (True, value)),
     **dict.fromkeys((ByteType, ShortType, IntegerType, LongType), (int, _integer)),
-    DoubleType: (int | float, lambda value, _: (True, float(value))),
+    DoubleType: (int | float | Decimal, _double),
     DecimalType: (int | Decimal, _decimal),
     DateType: (Days, _date),
-    TimestampType: (Micros, _timestamp),
+    TimestampType: (Micros | Days, _timestamp),
     ArrayType: (list, _array),
     MapType: (Entries, _map),
     StructType: (dict, _struct),
