@@ -19,7 +19,7 @@ from blizzard.state.identity import SourceIdentity
 from blizzard.state.schema_origin import First
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
-from spark_job.formats.messages.block import Message
+from spark_job.formats.messages.message_columns import MessageColumns
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.infer.first_records import Inferred
 from spark_job.infer.late_schema import LateRangesReader, LateSchema, WarmTable
@@ -205,7 +205,9 @@ def _inferred(
         raise
 
 
-def _first_messages(access: TopicAccess, ranges: Sequence[OffsetRange]) -> Generator[tuple[OffsetRange, list[Message]]]:
+def _first_messages(
+    access: TopicAccess, ranges: Sequence[OffsetRange]
+) -> Generator[tuple[OffsetRange, MessageColumns]]:
     """Of each partition from the beginning of its range to its end of now. Errors as of `Brokers`, and as of
     `RangeConsumer.messages`."""
     from spark_job.tasks.topics.consume import messages_of  # librdkafka, which few jobs need

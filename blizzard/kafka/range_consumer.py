@@ -1,7 +1,7 @@
 """Reads ranges of offsets by librdkafka: assign and seek, no consumer group."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -37,6 +37,7 @@ class RangeConsumer:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._left = dict(ranges)
+        self._is_one_topic = len({topic for topic, _ in ranges}) == 1
         self._quiet_secs = quiet_secs
         self._monotonic = monotonic
         self._reports = Reports()
@@ -49,10 +50,10 @@ class RangeConsumer:
             self._consumer.assign([TopicPartition(*place, start) for place, (start, _) in self._left.items()])
             heard_ts = self._monotonic()
             while self._left:
-                found = self._consumed()
+                found, has_errors = self._consumed()
                 if found:
                     heard_ts = self._monotonic()
-                    yield from self._sorted(found)
+                    yield from self._sorted(found, has_errors)
                 elif (refusal := self._reports.refusal()) is not None:
                     raise refusal
                 elif self._monotonic() - heard_ts > self._quiet_secs:
@@ -62,21 +63,22 @@ class RangeConsumer:
         finally:
             self._consumer.close()
 
-    def _consumed(self) -> list[Any]:
+    def _consumed(self) -> tuple[list[Any], bool]:
+        """Some messages, and whether there are errors among them."""
         left = sum(end - start for start, end in self._left.values())
         found: list[Any] = self._consumer.consume(min(MESSAGES_AT_ONCE, max(1, left)), POLL_SECS)
-        if all(error is None for error in map(_ERROR, found)):
-            return found
-        return [one for one in found if (error := one.error()) is None or error.code() != OF_NO_GROUP]
+        if not any(map(_ERROR, found)):  # an error is true
+            return found, False
+        return [one for one in found if (error := one.error()) is None or error.code() != OF_NO_GROUP], True
 
     def _said(self) -> str:
         newest = self._reports.newest
         return "" if newest is None else f"; the client says: {newest.str()}"
 
-    def _sorted(self, found: Sequence[Any]) -> Iterator[tuple[Partition, list[Any]]]:
+    def _sorted(self, found: Sequence[Any], has_errors: bool) -> Iterator[tuple[Partition, list[Any]]]:
         by_partition: dict[Partition, list[Any]] = {}
         ended = set[Partition]()
-        for place, run in _runs(found):
+        for place, run in self._runs(found, has_errors):
             start, end = self._left.get(place, (0, None))
             if (error := run[0].error()) is not None:
                 self._judge(error, place, end, run[0].offset())
@@ -106,13 +108,16 @@ class RangeConsumer:
                 f"{path_of(place)} ends at offset {offset}; expected messages up to {end - 1}, which it had before"
             )
 
-
-def _runs(found: Sequence[Any]) -> Iterator[tuple[Partition, Sequence[Any]]]:
-    """Messages of one partition that follow each other; an error is alone. Errors are told apart by their identity: to
-    compare one with None leaves an exception behind, which another call would raise."""
-    start = 0
-    places = zip(map(_TOPIC, found), map(_PARTITION, found), map(id, map(_ERROR, found)), strict=True)
-    for (topic, number, _), some in groupby(places):
-        end = start + len([*some])
-        yield (topic, number), found[start:end]
-        start = end
+    def _runs(self, found: Sequence[Any], has_errors: bool) -> Iterator[tuple[Partition, Sequence[Any]]]:
+        """Messages of one partition that follow each other; an error is alone. Errors are told apart by their identity:
+        to compare one with None leaves an exception behind, which another call would raise."""
+        keys: Iterable[Any] = map(_PARTITION, found)
+        if not self._is_one_topic:
+            keys = zip(keys, map(_TOPIC, found), strict=True)
+        if has_errors:
+            keys = zip(keys, map(id, map(_ERROR, found)), strict=True)
+        start = 0
+        for _, some in groupby(keys):
+            first, end = found[start], start + len([*some])
+            yield (first.topic(), first.partition()), found[start:end]
+            start = end

@@ -19,7 +19,7 @@ def original_text(blocks: Sequence[Block], number: int) -> bytes | None:
                 case RecordList():
                     return block.records[number]
                 case MessageBlock():
-                    return block.messages[number].payload
+                    return block.messages.payloads[number]
             return None
         number -= block.count
     return None

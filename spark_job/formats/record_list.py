@@ -1,6 +1,6 @@
 """Blocks of records that a format has divided from each other, but not parsed yet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -28,6 +28,9 @@ class JoinedRecords(Sequence[bytes]):
 
     def __len__(self) -> int:
         return self._count
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._records)
 
     @overload
     def __getitem__(self, at: int) -> bytes: ...

@@ -1,17 +1,17 @@
 """`schema: infer`: the columns of a source of topics whose table has none yet, from its first messages."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from blizzard.errors import PermanentError
 from blizzard.infer.storable import Storable
-from spark_job.formats.messages.block import Message
+from spark_job.formats.messages.message_columns import Message
 from spark_job.infer.first_records import FirstRecords, Inferred
 from spark_job.infer.message_sample import MessageSample, PayloadTypes, observe_messages
 from spark_job.ports.offset_range import OffsetRange
 
-Messages = Generator[tuple[OffsetRange, list[Message]]]
+Messages = Generator[tuple[OffsetRange, Iterable[Message]]]
 
 
 @dataclass(frozen=True, slots=True)

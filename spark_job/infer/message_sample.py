@@ -14,7 +14,7 @@ from blizzard.kafka.schema_registry import NoSchema, SchemaRegistry
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.avro.records import ERRORS, RecordDecoder
 from spark_job.formats.messages.avro_payloads import PREFIX_BYTES, Schemas, schema_id_of
-from spark_job.formats.messages.block import Message, size_of
+from spark_job.formats.messages.message_columns import Message
 from spark_job.formats.messages.payloads import TOMBSTONE, empty_fault, size_fault, text_fault
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.infer.json_values import NotJson, parsed
@@ -178,7 +178,7 @@ class MessageSample:
 
 
 def observe_messages(
-    found: Iterable[tuple[OffsetRange, list[Message]]], paths: Sequence[str], new_types: Callable[[], PayloadTypes]
+    found: Iterable[tuple[OffsetRange, Iterable[Message]]], paths: Sequence[str], new_types: Callable[[], PayloadTypes]
 ) -> MessageSample:
     """As many messages of each of these partitions as its share of `SAMPLE_BYTES` has; more if there is no record among
     them. Reading ends before if others have much more than their share. The partitions are put together in their order,
@@ -188,7 +188,7 @@ def observe_messages(
     for one, messages in found:
         part = parts[one.path]
         for message in messages:
-            size = size_of([message]) + _COUNTED_BYTES
+            size = message.size_bytes + _COUNTED_BYTES
             if part.taken_bytes < share or not has_record:
                 left_bytes -= size
                 has_record = part.add(message, size) or has_record

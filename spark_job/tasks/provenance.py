@@ -29,13 +29,15 @@ _PARTITION_TYPES: Mapping[str, pa.DataType] = {
 
 
 class RecordPlaces(Protocol):
-    """Where the records of one range are, one by one. Numbers ascend."""
+    """Where the records of one range are, one by one. Numbers ascend; both arrays are of int64."""
 
     @property
-    def numbers(self) -> Sequence[int]: ...
+    def numbers(self) -> pa.Array: ...
 
     @property
-    def modified_micros(self) -> Sequence[int]: ...
+    def modified_micros(self) -> pa.Array: ...
+
+    def number_of(self, index: int) -> int: ...
 
     def modified_micros_of(self, number: int) -> int: ...
 
@@ -69,7 +71,7 @@ class RecordRange:
 
     def number_of(self, index: int) -> int:
         """Of the record at this place of the range, counted from 0."""
-        return self.first_record + index if self.each is None else self.each.numbers[index]
+        return self.first_record + index if self.each is None else self.each.number_of(index)
 
     def modified_micros_of(self, number: int) -> int:
         return self.modified_micros if self.each is None else self.each.modified_micros_of(number)
@@ -160,7 +162,7 @@ def letter_column(about: pa.Array, line: pa.Array, undecodable: pa.Array) -> pa.
 
 
 def _letters(ranges: Sequence[RecordRange], positions: Sequence[int] | None) -> pa.Array:
-    places = [(one.each, number) for one in ranges if one.each is not None for number in one.each.numbers]
+    places = [(one.each, number) for one in ranges if one.each is not None for number in one.each.numbers.to_pylist()]
     chosen = places if positions is None else [places[at] for at in positions]
     texts = [_decoded(each.text(number)) for each, number in chosen]
     about = pa.array([each.about(number) for each, number in chosen], pa.string())
@@ -190,7 +192,7 @@ def _members(ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
 
 def _numbers(one: RecordRange) -> pa.Array:
     if one.each is not None:
-        return pa.array(one.each.numbers, pa.int64())
+        return one.each.numbers
     return pa.arange(one.first_record, one.first_record + one.count)
 
 
@@ -198,9 +200,7 @@ def _times(ranges: Sequence[RecordRange], indexes: pa.Array) -> pa.Array:
     """Of each record."""
     kind = SOURCE_TYPE.field("modified").type
     if all(one.each is not None for one in ranges):
-        return pa.concat_arrays([pa.array(one.each.modified_micros, pa.int64()) for one in ranges if one.each]).cast(
-            kind
-        )
+        return pa.concat_arrays([one.each.modified_micros for one in ranges if one.each]).cast(kind)
     return pa.array([one.modified_micros for one in ranges], pa.int64()).cast(kind).take(indexes)
 
 

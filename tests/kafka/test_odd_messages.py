@@ -60,9 +60,11 @@ def test_a_time_that_is_none_and_a_header_that_is_no_text(lake: TopicLake, name:
     good = GOOD[name]
     lake.produce(good, Message(good, timestamp_ms=1_795_000_000_000_000_000), Message(good, timestamp_ms=2**62))
     produce_with_header(lake.servers, lake.topic, good, b"bad\xff\xfe")
-    lake.produce(Message(good, timestamp_ms=253_402_300_799_999), good)
+    lake.produce(Message(good, headers=[("h", b"v")], timestamp_ms=253_402_300_799_999), good)
     lake.run(SOURCES[name])
     assert lake.places() == [(0, 0), (0, 4), (0, 5)]
+    if name == "envelope":
+        assert [row["message_headers"] for row in lake.rows()] == [[], [("h", b"v")], []]
     letters = {letter["row"]: letter for letter in lake.letters()}
     assert [*letters] == [1, 2, 3]
     assert "its time is 1795000000000000000 ms, which is not in the years 1 to 9999" in letters[1]["error"]

@@ -7,6 +7,7 @@ from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import Message as KafkaMessage
 
 from blizzard.config.kafka_options import KafkaOptions
+from blizzard.errors import RetryableError
 from blizzard.kafka import first_messages, range_consumer
 from blizzard.kafka.lag import first_times
 from blizzard.kafka.range_consumer import RangeConsumer
@@ -81,3 +82,49 @@ def test_a_group_that_may_not_be_used_disturbs_nobody(
     options = KafkaOptions.model_validate({"bootstrap_servers": servers, "topics": [topic]})
     assert first_times(options, {(topic, 0): 0}) == {(topic, 0): 5.0}
     assert not once
+
+
+class ToTheEnd(Consumer):
+    """Its first call returns all messages up to the first end of a partition, and that end behind them."""
+
+    has_ended = False
+
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
+        found: list[Any] = super().consume(num_messages, timeout)
+        while not self.has_ended and not any(message.error() for message in found):
+            found += super().consume(num_messages, timeout)
+        self.has_ended = True
+        return found
+
+
+def test_topics_whose_partitions_have_the_same_numbers_are_told_apart(kafka: KafkaCluster, new_topic: NewTopic) -> None:
+    settings, topics = kafka.client_settings(), [new_topic(), new_topic()]
+    for name in topics:
+        produce(settings, name, [name.encode()] * 1_000)
+    found: dict[Any, list[tuple[int, bytes]]] = {(name, 0): [] for name in topics}
+    ranges = dict.fromkeys(found, (0, 1_000))
+    for place, messages in RangeConsumer(ranges, settings, "read_committed", MEMORY).messages():
+        found[place] += [(message.offset(), message.value()) for message in messages]
+    for (name, _), some in found.items():
+        assert some == [(offset, name.encode()) for offset in range(1_000)]
+
+
+@pytest.mark.parametrize("topics", [1, 2])
+def test_a_log_that_has_become_shorter_is_told_behind_its_messages(
+    kafka: KafkaCluster, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, topics: int
+) -> None:
+    monkeypatch.setattr(range_consumer, "Consumer", ToTheEnd)
+    settings, names = kafka.client_settings(), [new_topic() for _ in range(topics)]
+    for name in names:
+        produce(settings, name, [b"a", b"b"])
+    ranges = {(name, 0): (0, 5) for name in names}
+    read = RangeConsumer(ranges, settings, "read_committed", MEMORY, quiet_secs=5).messages()
+    found = list[bytes]()
+
+    def read_all() -> None:
+        for _, messages in read:
+            found.extend(message.value() for message in messages)
+
+    with pytest.raises(RetryableError, match="ends at offset 2; expected messages up to 4"):
+        read_all()
+    assert {*found} <= {b"a", b"b"}

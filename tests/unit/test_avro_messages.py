@@ -13,7 +13,8 @@ import pytest
 
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.errors import PermanentError, RetryableError
-from spark_job.formats.messages.block import Message, MessageBlock, size_of
+from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.message_columns import Message, MessageColumns
 from spark_job.formats.messages.payloads import MessageFormat
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.formats.protocol import Limits, Parsed
@@ -32,8 +33,10 @@ def registry() -> Iterator[Registry]:
 
 def block(*payloads: bytes | None, first: int = 0) -> MessageBlock:
     """Offsets with gaps."""
-    messages = [Message(first + 2 * at, 1000 + at, b"k", (), payload) for at, payload in enumerate(payloads)]
-    return MessageBlock("t", 0, messages, size_of(messages))
+    messages = MessageColumns.of(
+        [Message(first + 2 * at, 1000 + at, b"k", (), payload) for at, payload in enumerate(payloads)]
+    )
+    return MessageBlock("t", 0, messages, messages.size_bytes)
 
 
 def opened(

@@ -9,7 +9,7 @@ from blizzard.errors import PermanentError, RetryableError
 from blizzard.infer.ddl_text import ddl_of
 from blizzard.infer.observed import Observed
 from blizzard.kafka.schema_registry import NoSchema
-from spark_job.formats.messages.block import Message
+from spark_job.formats.messages.message_columns import Message
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.infer import message_sample
 from spark_job.infer.message_sample import AvroTypes, JsonTypes, observe_messages

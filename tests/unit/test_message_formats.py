@@ -7,7 +7,8 @@ import pytest
 
 from blizzard.config.formats import envelope_schema
 from blizzard.config.schema_rules import NO_RULES
-from spark_job.formats.messages.block import Message, MessageBlock, size_of
+from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.message_columns import Message, MessageColumns
 from spark_job.formats.messages.registry import open_message_format
 from spark_job.formats.protocol import Limits, Parsed
 from spark_job.table.schema import columns_of
@@ -15,8 +16,10 @@ from spark_job.table.schema import columns_of
 
 def block(*payloads: bytes | None, first: int = 0, partition: int = 0) -> MessageBlock:
     """Offsets with gaps."""
-    messages = [Message(first + 2 * at, 1000 + at, b"k", (), payload) for at, payload in enumerate(payloads)]
-    return MessageBlock("t", partition, messages, size_of(messages))
+    messages = MessageColumns.of(
+        [Message(first + 2 * at, 1000 + at, b"k", (), payload) for at, payload in enumerate(payloads)]
+    )
+    return MessageBlock("t", partition, messages, messages.size_bytes)
 
 
 def parsed(name: str, schema: str, *blocks: MessageBlock, limits: Limits | None = None, **options: Any) -> Parsed:
@@ -63,6 +66,13 @@ def test_two_broken_payloads_are_not_one_good_text() -> None:
     assert [number for number, _ in found.refused] == [0, 1]
 
 
+def test_a_message_with_a_fault_is_refused_however_good_its_payload_is() -> None:
+    both = MessageColumns.of([Message(0, 1, None, (), b'{"id": 1}', "bad"), Message(1, 1, None, (), b'{"id": 2}')])
+    found = parsed("ndjson", "id BIGINT", block(b'{"id": 0}'), MessageBlock("t", 1, both, 18))
+    assert (found.records.to_pydict(), [*found.numbers]) == ({"id": [0, 2]}, [0, 2])
+    assert (found.refused, [*found.refused_texts]) == ([(1, "bad")], [b'{"id": 1}'])
+
+
 def test_text_is_the_payload() -> None:
     found = parsed("text", "value STRING", block("ä\n".encode(), None, b"\xff", b""))
     assert found.records.to_pydict() == {"value": ["ä\n", None, ""]}
@@ -90,7 +100,8 @@ def test_only_what_is_too_large_is_refused_of_an_envelope() -> None:
 
 def test_a_letter_has_key_and_headers_as_text_or_in_base64() -> None:
     message = Message(7, None, b"\xff", [("a", b"x"), ("b", None), ("c", b"\xfe")], b"")
-    about = json.loads(MessageBlock("t", 0, [Message(5, 1, b"k", (), b""), message], 1).about(7))
+    both = MessageColumns.of([Message(5, 1, b"k", (), b""), message])
+    about = json.loads(MessageBlock("t", 0, both, 1).about(7))
     assert about == {
         "key_base64": "/w==",
         "headers": [{"name": "a", "value": "x"}, {"name": "b", "value": None}, {"name": "c", "value_base64": "/g=="}],

@@ -8,7 +8,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from spark_job.formats.messages.block import Message, MessageBlock
+from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.message_columns import Message, MessageColumns
 from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.provenance import Provenance, RecordRange
 
@@ -52,10 +53,14 @@ def test_a_record_that_is_decided_later_has_the_time_that_rows_of_its_file_have(
         assert records._rows[0][3] == column.field("modified")[0].as_py()
 
 
+def block(partition: int, *messages: Message) -> MessageBlock:
+    return MessageBlock("t", partition, MessageColumns.of(messages), 3)
+
+
 def test_letters_of_chosen_messages_have_their_keys_and_payloads() -> None:
     blocks = [
-        MessageBlock("t", 0, [Message(3, 1, b"a", (), b"x"), Message(7, 1, None, [("h", b"v")], b"\xff")], 3),
-        MessageBlock("t", 1, [Message(5, 1, b"b", (), None), Message(6, 1, b"c", (), "é".encode())], 3),
+        block(0, Message(3, 1, b"a", (), b"x"), Message(7, 1, None, [("h", b"v")], b"\xff")),
+        block(1, Message(5, 1, b"b", (), None), Message(6, 1, b"c", (), "é".encode())),
     ]
     ranges = [RecordRange(f"t/{n}", "id", 0.0, (), one.first_record, 2, each=one) for n, one in enumerate(blocks)]
     provenance = Provenance("p:s", 7, {}, letters=True)

@@ -14,7 +14,8 @@ from blizzard.errors import PermanentError
 from blizzard.kafka.schema_registry import NoSchema
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, FileColumns
-from spark_job.formats.messages.block import Message, MessageBlock
+from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.message_columns import MessageColumns, joined
 from spark_job.formats.messages.payloads import TOMBSTONE, size_fault
 from spark_job.formats.odd_data import OddRecord
 from spark_job.formats.protocol import FileFault, Limits, Parsed, UnknownField
@@ -92,17 +93,17 @@ class AvroPayloads:
 
     def parse(self, blocks: Sequence[MessageBlock]) -> Parsed:
         """Raises what a registry that does not answer raises."""
-        messages = [*chain.from_iterable(block.messages for block in blocks)]
+        messages = joined([block.messages for block in blocks])
         refused, alike = dict[int, str](), dict[int, list[int]]()
-        for number, message in enumerate(messages):
-            if message.fault is not None:
-                refused[number] = message.fault
+        for number, payload in enumerate(messages.payloads):
+            if (why := messages.faults.get(number)) is not None:
+                refused[number] = why
                 continue
             try:
-                alike.setdefault(self._schema_of(message.payload), []).append(number)
+                alike.setdefault(self._schema_of(payload), []).append(number)
             except FileFault as fault:
                 refused[number] = fault.reason
-        together = _Together(messages)
+        together = _Together(messages.payloads)
         for schema_id, numbers in alike.items():
             found = [*self._blocks(schema_id, messages, numbers, refused)]
             rows = [*chain.from_iterable(rows for rows, _ in found)]
@@ -149,16 +150,16 @@ class AvroPayloads:
             return FileFault(Stage.PARSE, f"it is no JSON: {error}")
 
     def _blocks(
-        self, schema_id: int, messages: Sequence[Message], numbers: Sequence[int], refused: dict[int, str]
+        self, schema_id: int, messages: MessageColumns, numbers: Sequence[int], refused: dict[int, str]
     ) -> Iterator[tuple[list[int], BatchBlock]]:
         """Blocks of some MiB, each with the numbers of its records. Adds to `refused`."""
         writer = self._writers[schema_id]
         assert isinstance(writer, _Writer)
-        for some in _pieces(messages, numbers):
+        for some in _pieces(messages.payloads, numbers):
             rows, records = list[int](), list[Any]()
             for number in some:
                 try:
-                    records.append(writer.decoder.one(messages[number].payload or b"", writer.start))
+                    records.append(writer.decoder.one(messages.payloads[number] or b"", writer.start))
                     rows.append(number)
                 except FileFault as fault:
                     refused[number] = fault.reason
@@ -167,7 +168,7 @@ class AvroPayloads:
     def _fitting(
         self,
         writer: _Writer,
-        messages: Sequence[Message],
+        messages: MessageColumns,
         rows: list[int],
         records: list[Any],
         refused: dict[int, str],
@@ -176,7 +177,7 @@ class AvroPayloads:
         if not rows:
             return
         try:
-            first = messages[rows[0]].offset
+            first = messages.message(rows[0]).offset
             [block] = self._records.bounded(iter([writer.decoder.batch(records)]), writer.columns, first, first)
         except FileFault as fault:
             if len(rows) == 1:
@@ -202,8 +203,8 @@ def schema_id_of(payload: bytes) -> int:
 class _Together:
     """Puts what became of the messages of each schema in the order of all."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
-        self._messages = messages
+    def __init__(self, payloads: Sequence[bytes | None]) -> None:
+        self._payloads = payloads
         self._tables: list[pa.Table] = []
         self._numbers: list[int] = []
         self._refused: dict[int, str | None] = {}
@@ -220,7 +221,7 @@ class _Together:
             self._unknown.append((first, name, UnknownField(field.records, first, field.kind)))
         for at, record in parsed.odd.items():
             if record.text:
-                record.text = self._messages[rows[at]].payload or b""
+                record.text = self._payloads[rows[at]] or b""
             self._odd[rows[at]] = record
 
     def parsed(self, nothing: Parsed, refused: Mapping[int, str]) -> Parsed:
@@ -233,16 +234,16 @@ class _Together:
         unknown = UnknownCounts()
         for _, name, field in sorted(self._unknown, key=lambda one: one[:2]):
             unknown.add_part({name: field}, 0)
-        texts = [self._messages[number].payload or b"" for number, _ in reasons]
+        texts = [self._payloads[number] or b"" for number, _ in reasons]
         return Parsed(table, numbers if reasons else None, reasons, texts, unknown.found, odd=self._odd)
 
 
-def _pieces(messages: Sequence[Message], numbers: Sequence[int]) -> Iterator[list[int]]:
+def _pieces(payloads: Sequence[bytes | None], numbers: Sequence[int]) -> Iterator[list[int]]:
     """The numbers in pieces with payloads of some MiB: decoded they take some ten times as much."""
     piece, size = list[int](), 0
     for number in numbers:
         piece.append(number)
-        size += len(messages[number].payload or b"")
+        size += len(payloads[number] or b"")
         if size >= BLOCK_BYTES or len(piece) >= MAX_BLOCK_ROWS:
             yield piece
             piece, size = [], 0

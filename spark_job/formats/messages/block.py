@@ -3,34 +3,13 @@
 import base64
 import json
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
-Headers = Sequence[tuple[str, bytes | None]]
+import pyarrow as pa
+import pyarrow.compute as pc
 
-
-class Message(NamedTuple):
-    """One message. `time_ms`: Unix milliseconds, None if it has no time. `payload`: None for a tombstone. `fault`: why
-    no format can take it, whatever its payload is."""
-
-    offset: int
-    time_ms: int | None
-    key: bytes | None
-    headers: Headers
-    payload: bytes | None
-    fault: str | None = None
-
-
-def size_of(messages: Iterable[Message]) -> int:
-    """Bytes of their keys, headers and payloads."""
-    size = 0
-    for _, _, key, headers, payload, _ in messages:
-        size += len(payload or b"") + len(key or b"")
-        if headers:
-            size += sum(len(name) + len(value or b"") for name, value in headers)
-    return size
+from spark_job.formats.messages.message_columns import Message, MessageColumns
 
 
 @dataclass(frozen=True)
@@ -39,38 +18,49 @@ class MessageBlock:
 
     topic: str
     partition: int
-    messages: Sequence[Message]
+    messages: MessageColumns
     size_bytes: int
 
     @property
     def first_record(self) -> int:
-        return self.messages[0].offset
+        return int(self.messages.offsets[0].as_py())
 
     @property
     def count(self) -> int:
         return len(self.messages)
 
-    @cached_property
-    def numbers(self) -> Sequence[int]:
-        return [message.offset for message in self.messages]
+    @property
+    def numbers(self) -> pa.Array:
+        return self.messages.offsets
 
-    @cached_property
-    def modified_micros(self) -> Sequence[int]:
+    @property
+    def modified_micros(self) -> pa.Array:
         """A message without a time has that of 1970."""
-        return [1000 * (message.time_ms or 0) for message in self.messages]
+        return pc.multiply(pc.fill_null(self.messages.times_ms, 0), 1000)
+
+    def number_of(self, index: int) -> int:
+        return self._offsets[index]
 
     def modified_micros_of(self, number: int) -> int:
-        return self.modified_micros[bisect_left(self.numbers, number)]
+        return 1000 * (self._message(number).time_ms or 0)
 
     def about(self, number: int) -> str:
         """Key and headers of the message with this offset, as a dead letter has them."""
-        message = self.messages[bisect_left(self.numbers, number)]
+        message = self._message(number)
         headers = [{"name": name, **_shown("value", value)} for name, value in message.headers]
         return json.dumps({**_shown("key", message.key), "headers": headers})
 
     def text(self, number: int) -> bytes:
         """The payload of the message with this offset."""
-        return self.messages[bisect_left(self.numbers, number)].payload or b""
+        return self._message(number).payload or b""
+
+    @cached_property
+    def _offsets(self) -> list[int]:
+        found: list[int] = self.messages.offsets.to_pylist()
+        return found
+
+    def _message(self, number: int) -> Message:
+        return self.messages.message(bisect_left(self._offsets, number))
 
 
 def _shown(name: str, value: bytes | None) -> dict[str, str | None]:

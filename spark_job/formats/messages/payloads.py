@@ -1,17 +1,20 @@
 """Messages whose payload is one record of another format: JSON, or text."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from io import BytesIO
 from typing import NoReturn, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from spark_job.formats.deferred import all_refused
-from spark_job.formats.messages.block import Message, MessageBlock
+from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.message_columns import MessageColumns, joined
 from spark_job.formats.protocol import FileFault, Format, Limits, Parsed
-from spark_job.formats.record_list import RecordList
+from spark_job.formats.record_list import JoinedRecords, RecordList
 
 TOMBSTONE = "a tombstone: the message has no payload, so it holds no record"
 
@@ -39,19 +42,27 @@ class JsonPayloads:
 
     def _record_list(self, block: MessageBlock) -> RecordList:
         """Records have no line ends."""
-        payloads = [message.payload for message in block.messages]
+        payloads, faults = block.messages.payloads, block.messages.faults
+        if not faults and (lines := self._lines(payloads)) is not None:
+            return RecordList(lines, 0, {})
         records, broken = [payload or b"" for payload in payloads], dict[int, str]()
-        joined = b" ".join(records)  # so that two broken payloads do not make a character together
-        odd = None in payloads or not all(records) or any(message.fault for message in block.messages)
-        suspicious = odd or b"\n" in joined or b"\r" in joined or not _is_utf8(joined)
-        if suspicious or len(joined) > self._limits.max_record_bytes:
-            for number, payload in enumerate(payloads):
-                if (why := block.messages[number].fault or self._fault(payload)) is not None:
-                    broken[number] = why
-                elif payload is not None and (b"\n" in payload or b"\r" in payload):
-                    records[number], why = self._on_one_line(payload)
-                    broken |= {} if why is None else {number: why}
+        for number, payload in enumerate(payloads):
+            if (why := faults.get(number) or self._fault(payload)) is not None:
+                broken[number] = why
+            elif payload is not None and (b"\n" in payload or b"\r" in payload):
+                records[number], why = self._on_one_line(payload)
+                broken |= {} if why is None else {number: why}
         return RecordList(records, 0, broken)
+
+    def _lines(self, payloads: Sequence[bytes | None]) -> JoinedRecords | None:
+        """None: one of them may be no line, no text, or too large."""
+        texts = [*filter(None, payloads)]
+        joined_texts = b"\n".join(texts)  # with something between, so that two broken ones do not make a character
+        if len(texts) < len(payloads) or len(joined_texts) > self._limits.max_record_bytes:
+            return None
+        lines = JoinedRecords(joined_texts)
+        is_good = len(lines) == len(payloads) and b"\r" not in joined_texts and _is_utf8(joined_texts)
+        return lines if is_good else None
 
     def _fault(self, payload: bytes | None) -> str | None:
         return TOMBSTONE if payload is None else text_fault(payload, self._limits) or empty_fault(payload)
@@ -79,28 +90,34 @@ class TextPayloads:
         self._limits = limits
 
     def parse(self, blocks: Sequence[MessageBlock]) -> Parsed:
-        messages = [message for block in blocks for message in block.messages]
-        texts, positions, refused = decoded_payloads(messages, self._limits)
-        records = pa.table([pa.array(texts, pa.string())], names=self._schema.names)
-        return Parsed(records, positions, [*refused.items()], [messages[at].payload or b"" for at in refused])
+        messages = joined([block.messages for block in blocks])
+        texts, positions, refused = payload_column(messages, self._limits, as_text=True)
+        records = pa.table([texts], names=self._schema.names)
+        return Parsed(records, positions, [*refused.items()], [messages.payloads[at] or b"" for at in refused])
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
 
 
-def decoded_payloads(
-    messages: Sequence[Message], limits: Limits
-) -> tuple[list[str | None], list[int], Mapping[int, str]]:
-    """The payloads as text, the numbers of their messages, and why the others are none, by number."""
-    texts, positions, refused = list[str | None](), list[int](), dict[int, str]()
-    for number, message in enumerate(messages):
-        why = message.fault or (None if message.payload is None else text_fault(message.payload, limits))
-        if why is None:
-            texts.append(None if message.payload is None else message.payload.decode())
-            positions.append(number)
-        else:
+def payload_column(
+    messages: MessageColumns, limits: Limits, *, as_text: bool
+) -> tuple[pa.Array, list[int] | None, Mapping[int, str]]:
+    """The payloads that can be taken, the numbers of their messages (None: all), and why the others cannot, by number.
+    Nearly always all can, which is found at once."""
+    kind = pa.string() if as_text else pa.binary()
+    whole = pa.array(messages.payloads, pa.binary())
+    longest = pc.max(pc.binary_length(whole)).as_py() or 0
+    if not messages.faults and longest <= limits.max_record_bytes:
+        with suppress(pa.ArrowInvalid):  # of one that is no text
+            return whole.cast(kind), None, {}
+    fault_of: Callable[[bytes, Limits], str | None] = text_fault if as_text else size_fault
+    refused = dict[int, str]()
+    for number, payload in enumerate(messages.payloads):
+        why = messages.faults.get(number) or (None if payload is None else fault_of(payload, limits))
+        if why is not None:
             refused[number] = why
-    return texts, positions, refused
+    positions = [number for number in range(len(messages)) if number not in refused]
+    return whole.take(pa.array(positions, pa.int64())).cast(kind), positions, refused
 
 
 def text_fault(payload: bytes, limits: Limits) -> str | None:

@@ -2,29 +2,29 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from spark_job.formats.messages.block import Message
+from spark_job.formats.messages.message_columns import Message, MessageColumns
 from spark_job.ports.offset_range import OffsetRange
 
-ReadRanges = Callable[[Sequence[OffsetRange]], Iterable[tuple[OffsetRange, list[Message]]]]
+ReadRanges = Callable[[Sequence[OffsetRange]], Iterable[tuple[OffsetRange, MessageColumns]]]
 """Of ranges of different partitions."""
 
 
 def chosen_messages(
     ranges: Sequence[OffsetRange], read: ReadRanges, now_ms: int
-) -> Iterator[tuple[OffsetRange, list[Message]]]:
+) -> Iterator[tuple[OffsetRange, MessageColumns]]:
     """The wanted messages of the ranges, with the payloads that are given. A given one whose message is gone has the
     time `now_ms` (Unix milliseconds), no key and no headers."""
     found: dict[OffsetRange, list[Message]] = {one: [] for one in ranges if one.given}
     for some in _rounds([one for one in ranges if one.length]):
         for one, messages in read(some):
             wanted = frozenset(one.wanted or ())
-            chosen = [message for message in messages if message.offset in wanted]
+            places = [at for at, offset in enumerate(messages.offsets.to_pylist()) if offset in wanted]
             if one.given:
-                found[one] += chosen
-            elif chosen:
-                yield one, chosen
-    for one, messages in found.items():
-        yield one, [*_given(one, messages, now_ms)]
+                found[one] += map(messages.message, places)
+            elif places:
+                yield one, messages.chosen(places)
+    for one, chosen in found.items():
+        yield one, MessageColumns.of([*_given(one, chosen, now_ms)])
 
 
 def _given(one: OffsetRange, messages: Sequence[Message], now_ms: int) -> Iterator[Message]:

@@ -1,13 +1,17 @@
 """The messages of ranges, as formats take them."""
 
+from array import array
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE
 from confluent_kafka import Message as KafkaMessage
 
 from blizzard.kafka.range_consumer import RangeConsumer
-from spark_job.formats.messages.block import Headers, Message
+from spark_job.formats.messages.message_columns import Headers, MessageColumns
 from spark_job.ports.offset_range import OffsetRange, TopicSettings
 
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -19,49 +23,60 @@ _HEADERS: Any = KafkaMessage.headers
 _VALUE: Any = KafkaMessage.value
 """For calls by `map`, which looks whether an error is left behind. Of a header's name that is not UTF-8 confluent_kafka
 leaves one, and answers all the same; a call in Python's own way does not look, and a later line would raise it."""
+_UNREADABLE = "the name of one of its headers is not UTF-8, so its headers cannot be read"
 
 
 def messages_of(
     ranges: Sequence[OffsetRange], settings: TopicSettings, memory_bytes: int
-) -> Iterator[tuple[OffsetRange, list[Message]]]:
+) -> Iterator[tuple[OffsetRange, MessageColumns]]:
     """Errors as of `RangeConsumer.messages`."""
     wanted = {(one.topic, one.partition): one for one in ranges}
     places = {place: (one.start, one.end) for place, one in wanted.items()}
     consumer = RangeConsumer(places, settings.client, settings.isolation, memory_bytes)
     for place, found in consumer.messages():
-        yield wanted[place], _messages(found)
+        yield wanted[place], columns_of(found)
 
 
-def _messages(found: Sequence[Any]) -> list[Message]:
-    """By calls for all of them at once, which take a third of the time of a call for each."""
-    times, headers = [*map(_TIMESTAMP, found)], _headers(found)
-    all_fit = all(kind != TIMESTAMP_NOT_AVAILABLE and FIRST_MS <= time_ms <= LAST_MS for kind, time_ms in times)
-    if not all_fit or None in headers:
-        return [_message(*each) for each in zip(found, times, headers, strict=True)]
-    fields: Any = map(_OFFSET, found), [ms for _, ms in times], map(_KEY, found), headers, map(_VALUE, found)
-    return [Message(*each) for each in zip(*fields, strict=True)]
+def columns_of(found: Sequence[Any]) -> MessageColumns:
+    """By calls for all of them at once: Python does nothing for a single message, unless something is odd about it."""
+    offsets = _int64(array("q", map(_OFFSET, found)))
+    times, faults = _times(array("q", chain.from_iterable(map(_TIMESTAMP, found))))
+    headers, unreadable = _headers(found)
+    faults |= dict.fromkeys(unreadable, _UNREADABLE)
+    return MessageColumns(offsets, times, [*map(_KEY, found)], headers, [*map(_VALUE, found)], faults)
 
 
-def _headers(found: Sequence[Any]) -> list[Headers | None]:
-    """None: one of the names is not UTF-8. A message is asked once: confluent_kafka keeps what it has not made whole,
-    and a second answer would crash the process."""
+def _times(stamps: "array[int]") -> tuple[pa.Array, dict[int, str]]:
+    """`stamps`: the kind and the milliseconds of each message in turn. Null for a message without a time, or with one
+    that is a fault."""
+    kinds, times = _int64(stamps[::2]), _int64(stamps[1::2])
+    range_of = pc.min_max(times)
+    is_none = pc.equal(kinds, TIMESTAMP_NOT_AVAILABLE)
+    if not is_none.true_count and range_of["min"].as_py() >= FIRST_MS and range_of["max"].as_py() <= LAST_MS:
+        return times, {}
+    times = pc.if_else(is_none, pa.scalar(None, pa.int64()), times)
+    faults, known = dict[int, str](), times.to_pylist()
+    for at, time_ms in enumerate(known):
+        if time_ms is not None and not FIRST_MS <= time_ms <= LAST_MS:
+            faults[at] = f"its time is {time_ms} ms, which is not in the years 1 to 9999; expected Unix milliseconds"
+            known[at] = None
+    return pa.array(known, pa.int64()), faults
+
+
+def _headers(found: Sequence[Any]) -> tuple[Sequence[Headers] | None, list[int]]:
+    """As `MessageColumns` has them, and the places of those of which one of the names is not UTF-8. A message is asked
+    once: confluent_kafka keeps what it has not made whole, and a second answer would crash the process."""
     headers: list[Any] = []
+    unreadable: list[int] = []
     each = map(_HEADERS, found)
     while len(headers) < len(found):
         try:
-            headers.extend(some or () for some in each)
+            headers.extend(each)
         except SystemError:
+            unreadable.append(len(headers))
             headers.append(None)
-    return headers
+    return [some or () for some in headers] if any(headers) else None, unreadable
 
 
-def _message(message: Any, timestamp: tuple[int, int], headers: Headers | None) -> Message:
-    kind, time_ms = timestamp
-    time_of = None if kind == TIMESTAMP_NOT_AVAILABLE else time_ms
-    fault: str | None = None
-    if time_of is not None and not FIRST_MS <= time_of <= LAST_MS:
-        fault = f"its time is {time_of} ms, which is not in the years 1 to 9999; expected Unix milliseconds"
-        time_of = None
-    if headers is None:
-        fault = "the name of one of its headers is not UTF-8, so its headers cannot be read"
-    return Message(message.offset(), time_of, message.key(), headers or (), message.value(), fault)
+def _int64(values: "array[int]") -> pa.Array:
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from blizzard.errors import PermanentError, RetryableError
-from spark_job.formats.messages.block import Message, MessageBlock, size_of
+from spark_job.formats.messages.block import MessageBlock
+from spark_job.formats.messages.message_columns import MessageColumns, joined
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, Outcome
 from spark_job.ports.stopwatch import Stopwatch
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 4 << 20
 
-Messages = Iterable[tuple[OffsetRange, list[Message]]]
+Messages = Iterable[tuple[OffsetRange, MessageColumns]]
 """Of each range in the order of their offsets, and to its end."""
 
 
@@ -31,7 +32,7 @@ Messages = Iterable[tuple[OffsetRange, list[Message]]]
 class _Progress:
     messages: int = 0
     size_bytes: int = 0
-    waiting: list[Message] = field(default_factory=list)
+    waiting: list[MessageColumns] = field(default_factory=list)
     waiting_bytes: int = 0
 
 
@@ -92,10 +93,10 @@ class RangeReader:
         self, messages: Messages, progress: dict[OffsetRange, _Progress]
     ) -> Iterator[tuple[OffsetRange, MessageBlock]]:
         for one, some in messages:
-            state, size = progress[one], size_of(some)
+            state, size = progress[one], some.size_bytes
             state.messages += len(some)
             state.size_bytes += size
-            state.waiting += some
+            state.waiting.append(some)
             state.waiting_bytes += size
             if state.waiting_bytes >= BLOCK_BYTES:
                 yield one, _block(one, state)
@@ -105,7 +106,7 @@ class RangeReader:
 
 
 def _block(one: OffsetRange, state: _Progress) -> MessageBlock:
-    block = MessageBlock(one.topic, one.partition, state.waiting, state.waiting_bytes)
+    block = MessageBlock(one.topic, one.partition, joined(state.waiting), state.waiting_bytes)
     state.waiting, state.waiting_bytes = [], 0
     return block
 
