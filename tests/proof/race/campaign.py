@@ -17,7 +17,7 @@ from blizzard.environment import temporary_variables
 from blizzard.errors import NotFound
 from infra.local.processes.server_process import LocalAws, local_aws
 from tests.proof import large_file, new_fields, places, widening
-from tests.proof.breaks import OVERWRITING_LOG
+from tests.proof.breaks import NARROWER_WINS, OVERWRITING_LOG
 from tests.proof.campaign import Failed, Run
 from tests.proof.job_engines import JOBS_OF, Racers, find_with_each
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits
@@ -36,6 +36,7 @@ from tests.proof.race.names import (
     TORN,
     UNREADABLE,
     VARIANTS,
+    WIDE_SOURCE,
     WIDENED_VARIANTS,
 )
 from tests.proof.race.overwriting_log import overwriting
@@ -55,9 +56,9 @@ SHRINK_SECS = 180.0
 """No further attempt at a smaller failing race begins after so many seconds."""
 
 
-LONG_ONLY = frozenset({OVERWRITING_LOG})
-"""Of Spark it needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in
-seconds."""
+LONG_ONLY = frozenset({OVERWRITING_LOG, NARROWER_WINS})
+"""Of Spark the first needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log
+store in seconds. With the second, jobs wait for each other for many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class _Race:
     """Whether a job that ran alone failed, which only a variant may do."""
 
     def __post_init__(self) -> None:
-        self.landing = Landing(self.run, self.place, self.rng, self.shape.widens)
+        self.landing = Landing(self.run, self.place, self.rng, self.shape.raced, self.shape.widens)
         for source_id, folder in SOURCES.items():
             for batch_files in (BATCH_FILES, LARGE_BATCH_FILES):
                 self.words[source_id, batch_files] = self._configured(source_id, folder, batch_files)
@@ -117,7 +118,7 @@ class _Race:
 
     def _round(self) -> None:
         self.done.append(f"{self.place.name}: {self.shape}")
-        if self.run.variant:
+        if self.run.variant or self.shape.widens:
             self._begin()
         for source_id in SOURCES:
             for _ in range(self.shape.files):
@@ -135,7 +136,8 @@ class _Race:
         self._compare()
 
     def _begin(self) -> None:
-        """One job creates the table first: two that create it over a broken log leave an unreadable table."""
+        """One job creates the table first: two that create it over a broken log leave an unreadable table, and a column
+        that is as wide as the first batch needs it would not have to be widened."""
         for source_id in SOURCES:
             self.landing.land(source_id)
             self._job(f"the first job of {source_id}", source_id, self.shape.engines[0], self.jvms[0])
@@ -300,7 +302,8 @@ def race(
         rounds = _Round(run, number, fork_server, jvms, aws if number % len(PLACES) else None)
         rng, alone = run.rng(number), bool(run.variant)
         kind = {"short": short, "alone": alone, "widens": run.variant in WIDENED_VARIANTS if alone else None}
-        shape = drawn(rng, number, [*SOURCES], places=len(PLACES), mixes=mixes, **kind)
+        sources = [WIDE_SOURCE] if kind["widens"] else [*SOURCES]
+        shape = drawn(rng, number, sources, places=len(PLACES), mixes=mixes, **kind)
         try:
             rounds.go(shape, run)
         except Failed as failed:

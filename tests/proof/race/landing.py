@@ -9,7 +9,7 @@ from tests.proof import large_file, new_fields, widening
 from tests.proof.campaign import Run
 from tests.proof.file_names import drawn
 from tests.proof.places import Place
-from tests.proof.race.names import NARROW_SOURCE, SOURCES
+from tests.proof.race.names import SOURCES
 from tests.proof.race.shape import FILES
 
 LARGE_AT = FILES - 1
@@ -18,11 +18,12 @@ LARGE_AT = FILES - 1
 
 @dataclass
 class Landing:
-    """`widens`: whether records have numbers for which a column is widened."""
+    """`widens`: whether records have numbers for which a column is widened; those for the source `raced` are longer."""
 
     run: Run
     place: Place
     rng: Random
+    raced: str
     widens: bool
     paths: dict[str, list[str]] = field(default_factory=lambda: {source_id: [] for source_id in SOURCES})
     """By source id, of all that has landed."""
@@ -32,7 +33,7 @@ class Landing:
         """One file."""
         number = len(self.paths[source_id])
         path = drawn(self.rng, number, ".ndjson.gz", self.run)
-        digits = widening.FIRST_DIGITS + number * (1 if source_id == NARROW_SOURCE else 2)
+        digits = widening.FIRST_DIGITS + number * (2 if source_id == self.raced else 1)
         if number == LARGE_AT and not self.run.variant:
             lines = [self._line(digits, large_file.ID_BYTES) for _ in range(large_file.RECORDS)]
         else:

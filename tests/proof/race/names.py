@@ -5,7 +5,7 @@ from tests.proof.campaign import Fault
 from tests.proof.widening import NARROWED
 
 NARROW_SOURCE, WIDE_SOURCE = "events:landing", "others:partner"
-"""The numbers of the second one are longer."""
+"""So named where it matters, for broken variants that need a column which is widened: jobs race for the second one."""
 OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
 """Operations of another writer while jobs ingest."""
 MISSING = "never entered the table"

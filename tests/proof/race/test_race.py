@@ -35,7 +35,7 @@ from tests.proof.race.wanted import WANTED_OF_WIDENED
 from tests.proof.race.widenings import LOST_TO_OTHERS, LOST_TO_THE_SAME, widened_races
 
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS) - race.LONG_ONLY}
-FILES_OF_WIDENED = 4
+FILES_OF_WIDENED = 3
 """And half as many during the race."""
 ROUNDS_TO_FIND, ROUNDS_TO_MEET = 2, 6
 """A fault is found where one job waits for another one, and these rounds come first."""
@@ -73,8 +73,8 @@ def test_racing_jobs_and_another_writer_lose_and_double_nothing(tmp_path: Path, 
 @pytest.mark.spark
 def test_jobs_that_widen_a_column_at_once_lose_and_double_nothing(tmp_path: Path, stage: Stage) -> None:
     """The waiting job has to lose with its widening."""
-    run, (narrow, _) = run_of(tmp_path, 1), race.SOURCES
-    shape = Shape(narrow, 2, 1, 0, 0, (), FILES_OF_WIDENED, Meeting.ONE_WAITS, ("auto", "spark"), widens=True)
+    run, (raced, _) = run_of(tmp_path, 1), race.SOURCES
+    shape = Shape(raced, 2, 0, 0, 0, (), FILES_OF_WIDENED, Meeting.ONE_WAITS, ("auto", "spark"), widens=True)
     race._Round(run, 0, stage.fork_server, [stage.jvm()], None).go(shape, run)
     assert run.counts["comparisons on local files"] == run.counts[widened_races("local files")] == 1
     assert run.counts[widening.widened_on("local files")] > 0

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 LOST_TO_THE_SAME = "widenings that lost to another job's widening for the same source"
-LOST_TO_OTHERS = "changes of the schema that lost to somebody else's commit"
+LOST_TO_OTHERS = "changes of the schema that lost to another commit"
 WIDENED_RACES = "races over tables that were widened"
 Commit = tuple[str, int]
 """Source id and sequence."""
