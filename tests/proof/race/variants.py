@@ -24,7 +24,7 @@ from tests.proof.kill.variants import Whole, begin_again, with_tables
 from tests.proof.race.names import NARROW_SOURCE
 from tests.proof.race.waiting import wait_until
 
-MAX_WIDER_SECS = 8.0
+MAX_WIDER_SECS = 15.0
 """Maximum wait for the wider column of the other source."""
 
 
