@@ -28,9 +28,9 @@ class FieldChange(NamedTuple):
     was: str | None
     """The type before; None: the column is new."""
     records: int
-    """How many of the batch asked for it."""
+    """How many of the batch had it, or did not fit."""
     file: str
-    """The first one that did."""
+    """The first one that asked for it."""
     record: int | None = None
     """The first one of that file, counted from 0; None: not known."""
     inferred: bool = False

@@ -14,7 +14,8 @@ MAX_NAMES = 100
 
 
 class UnknownField(NamedTuple):
-    """`records`: how many had it. `file`: the first that did."""
+    """`records`: how many had it. `file`: the first that did; of values that do not fit, the first for which the column
+    can be widened, if there is one and the source asks for that."""
 
     name: str
     records: int

@@ -105,8 +105,8 @@ class UnknownField:
 
 @dataclass(frozen=True, slots=True)
 class Misfits:
-    """Values that do not fit their column, and were kept beside it. `first`: the number of the first record with
-    one."""
+    """Values that do not fit their column, and were kept beside it. `first`: the number of the first record with one;
+    of those with a value that has a `kind`, if there are any: that one asks for a wider column."""
 
     records: int
     first: int

@@ -31,7 +31,9 @@ class _Counts(Generic[C]):
 
     def _count(self, name: str, records: int, first: int, kind: Type | None) -> None:
         known = self.found.get(name) or self._made(0, first)
-        self.found[name] = self._made(known.records + records, known.first, joined_kind(known.kind, kind))
+        if known.kind is not None or kind is None:
+            first = known.first
+        self.found[name] = self._made(known.records + records, first, joined_kind(known.kind, kind))
 
 
 class UnknownCounts(_Counts[UnknownField]):

@@ -20,7 +20,8 @@ def _storable(name: str) -> str:
 
 
 class FieldCount(NamedTuple):
-    """`file`, `record`: the first that has the field. `kind`: of all its values; None: not collected."""
+    """`file`, `record`: the first that has the field, with a `kind` if one has. `kind`: of all its values; None: not
+    collected, or of values that no wider column takes."""
 
     records: int
     file: str
@@ -40,7 +41,8 @@ class UnknownFieldCounts:
         known = self._found.get(name)
         if known is not None:
             kind = joined_kind(known.kind, count.kind)
-            self._found[name] = known._replace(records=known.records + count.records, kind=kind)
+            first = count if known.kind is None and count.kind is not None else known
+            self._found[name] = first._replace(records=known.records + count.records, kind=kind)
         elif len(self._found) < MAX_NAMES:
             self._found[name] = count
         else:

@@ -26,6 +26,8 @@ LATE_LETTERS = "letters of bad records are put after the commit"
 OVERWRITING_LOG = "a commit is not a put-if-absent"
 ROWS_LEFT_OUT = "a commit that lost its race is tried again without its rows"
 BOTH_READS = "a batch that changes the schema commits the rows of both of its reads"
+READ_BEFORE = "a batch for which a column is widened is committed as it was read before"
+NARROWER_WINS = "a widening that lost its race is committed as it was planned"
 TWO_RUNS = "a start's token is not honoured, and nobody looks for a run"
 
 

@@ -91,7 +91,7 @@ def test_a_column_is_widened_and_goes_on_to_adopt_data_files(
     lake.settings |= {"misfits": "widen", "new_fields": "add"}
     lake.put("a.ndjson", {"id": "1", "n": 1})
     lake.run()
-    lake.put("b.ndjson", {"id": "2", "n": 5_000_000_000, "x": 1.5}, {"id": "3", "n": 2}, {"id": "4", "n": "text"})
+    lake.put("b.ndjson", {"id": "4", "n": "text"}, {"id": "2", "n": 5_000_000_000, "x": 1.5}, {"id": "3", "n": 2})
     lake.run()
     assert [(row["n"], row["x"]) for row in rows(lake)] == [(1, None), (5_000_000_000, 1.5), (2, None), (None, None)]
     assert json.loads(rows(lake)[3]["_rescued"]) == {"n": "text"}
@@ -114,7 +114,7 @@ def test_a_column_is_widened_and_goes_on_to_adopt_data_files(
     (history,) = json.loads(capsys.readouterr().out)
     _, change = history["changes"]
     assert [(f["path"], f["was"], f["file"], f["record"]) for f in change["fields"] if f["was"]] == [
-        ("n", "int", "b.ndjson", 0)
+        ("n", "int", "b.ndjson", 1)
     ]
 
 

@@ -18,7 +18,9 @@ from blizzard.state.unknown_fields import MAX_NAMES, NO_FIELDS, UnknownField, Un
 from blizzard.storage.local import LocalStore
 from spark_job.formats.json.parser import NdjsonParser
 from spark_job.formats.json.unknown_keys import UnknownKeys
+from spark_job.formats.protocol import Misfits
 from spark_job.formats.protocol import UnknownField as Found
+from spark_job.formats.unknown_counts import MisfitCounts
 from spark_job.table.schema import columns_of
 from spark_job.tasks.report import Report
 from spark_job.tasks.unknown_fields import MAX_NAMES as KEPT_NAMES
@@ -162,6 +164,20 @@ def test_counts_of_tasks_are_added_and_the_first_file_is_kept() -> None:
     assert merged([one, there_and_back]) == UnknownFields(
         (UnknownField("y", 9, "b", 1), UnknownField("x", 5, "a", 7, kind="BIGINT"))
     )
+
+
+def test_a_value_for_which_a_column_can_be_widened_comes_before_one_for_which_none_can() -> None:
+    """It is what brings the change, and what the history of the schema names."""
+    counts = MisfitCounts()
+    counts.add({"x": None}, 2)
+    counts.add({"x": Atomic("int")}, 5)
+    counts.add({"x": Atomic("bigint")}, 6)
+    counts.add({"x": None}, 7)
+    assert counts.found == {"x": Misfits(4, 5, Atomic("bigint"))}
+    found = UnknownFieldCounts()
+    for file, kind in (("a", None), ("b", Atomic("int")), ("c", Atomic("int")), ("d", None)):
+        found.add("x", FieldCount(1, file, 3, kind))
+    assert found.result() == UnknownFields((UnknownField("x", 4, "b", 3, kind="INT"),))
 
 
 def test_a_name_that_no_text_can_hold_reaches_the_driver_as_json_writes_it() -> None:

@@ -1,9 +1,11 @@
-"""Runs the real job, `spark_job.main`, in the campaign's JVM or in its own, and kills it at the planned step."""
+"""Runs the real job, `spark_job.main`, in the campaign's JVM or in its own, and kills it at the planned step; and reads
+what it has written."""
 
 import os
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from pyspark import SparkConf, SparkContext
@@ -82,3 +84,11 @@ def run_job(
     if variant:  # around the steps: what is one step to the product may be two to what is broken
         kill_variants.VARIANTS[variant]()
     return spark_job.repair.main.main(request) if request else spark_job.main.main([*words])
+
+
+def write_rows(uri: str, file: str) -> int:
+    """The rows of a table into a file, as lines of JSON without nulls, by Spark in the running JVM."""
+    spark = session_of_the_running_jvm()
+    rows = spark.read.format("delta").load(uri).selectExpr("to_json(struct(*)) AS line").collect()
+    Path(file).write_text("".join(f"{row.line}\n" for row in rows))
+    return 0

@@ -7,6 +7,9 @@ from tests.proof.kill.names import LOST_ANSWER, Whom
 
 MOST_KILLS = "most kills over one table"
 OUTLIVED = "drivers that outlived their JVM"
+WIDENED_TABLE = "a table that is widened"
+"""In place of the name of its place."""
+BEFORE_ITS_ROWS = "kills between a widening and the rows that asked for it"
 
 
 @dataclass(frozen=True, slots=True)

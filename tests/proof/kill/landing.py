@@ -6,14 +6,17 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.proof import large_file, new_fields, places
+from tests.proof import large_file, new_fields, places, widening
 from tests.proof.breaks import BOTH_READS
 from tests.proof.campaign import Run
 from tests.proof.file_names import drawn
 from tests.proof.places import Place
 
-LARGE_EVERY = 25
-"""Files; the second one, which lands before the first job, is the first that is larger than a batch."""
+NARROW_FILES = 4
+"""Of a table whose column is widened: the first job makes it as it is configured."""
+LARGE_EVERY, LARGE_AT, LARGE_AT_WIDENED = 25, 2, 12
+"""Files; the second one, which lands before the first job, is the first that is larger than a batch. Where a column is
+widened it is a later one, whose numbers widen it."""
 
 
 @dataclass
@@ -27,6 +30,10 @@ class Landing:
     overwritten: set[str] = field(default_factory=set)
     count: int = 0
     records: int = 0
+    widens: bool = False
+    """Whether records have numbers for which a column is widened."""
+    digits: int = 0
+    """Of the longest of these that has landed."""
 
     def land(self, rng: random.Random, run: Run) -> Iterator[str]:
         """New files, of which some are announced; says what it did. What has to be asked of the table is rare: it takes
@@ -47,7 +54,7 @@ class Landing:
         path = f"a-{self.count:06d}.ndjson.gz" if late else drawn(rng, self.count, ".ndjson.gz", run)
         run.counts["files"] += 1
         run.counts["files that come late"] += late
-        if self.count % LARGE_EVERY == 2:
+        if self.count % LARGE_EVERY == (LARGE_AT_WIDENED if self.widens else LARGE_AT):
             self._put(path, large_file.RECORDS, rng, run, id_bytes=large_file.ID_BYTES)
             run.counts["files larger than a batch"] += 1
         else:
@@ -74,5 +81,9 @@ class Landing:
         # A change of columns is a commit of its own, which kills planned for a variant do not count with.
         if run.variant in ("", BOTH_READS):
             values = new_fields.record(self.records, rng, **values)
+        if self.widens:
+            digits = widening.FIRST_DIGITS + max(0, self.count - NARROW_FILES)
+            values = widening.record(digits, rng, **values)
+            self.digits = max(self.digits, 0 if broken else widening.digits_of(values))
         text = json.dumps(values)
         return text[:-1] if broken else text

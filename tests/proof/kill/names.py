@@ -3,8 +3,9 @@ product."""
 
 from enum import StrEnum
 
-from tests.proof.breaks import BOTH_READS, LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, TXN_ALONE
+from tests.proof.breaks import BOTH_READS, LATE_LETTERS, NO_LOOK, NO_TXN, OLDER_STATE, READ_BEFORE, TXN_ALONE
 from tests.proof.campaign import Fault
+from tests.proof.widening import KEPT_BESIDE
 
 IN_THE_WRITE = "in the write of a data file"
 IN_A_MERGE = "in a merge of the ledger"
@@ -79,7 +80,10 @@ VARIANTS = {
     TXN_ALONE: Fault("a kill between Txn and rows loses the rows: the next job continues after them", MISSING),
     BOTH_READS: Fault("each record of a batch with a new field is there twice", DOUBLED),
     LATE_LETTERS: Fault("a kill between commit and dead letters loses bad records", SILENT),
+    READ_BEFORE: Fault("the numbers that asked for the wider type are not in the column", KEPT_BESIDE),
 }
+WIDENED_VARIANTS = frozenset({READ_BEFORE})
+"""Which only a table shows, a column of which is widened."""
 SHORTEST = {
     NO_TXN: (("", 1), ("before the commit", 2)),
     NO_LOOK: ((LOST_ANSWER, 1),),
@@ -87,6 +91,7 @@ SHORTEST = {
     TXN_ALONE: (("", 1), ("before the commit", 2)),
     BOTH_READS: (("", 1), ("", 1)),
     LATE_LETTERS: (("after the commit and before its answer", 1),) * 3,
+    READ_BEFORE: (("", 1), ("", 1)),
 }
 """For each variant, the steps that show it and at which occurrence each kills; the empty step is a job without a
 kill."""

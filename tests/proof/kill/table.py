@@ -5,18 +5,19 @@ import random
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from blizzard.state.identity import SourceIdentity
+from infra.local.demo import reconcile
 from infra.local.processes.checkout import CHECKOUT
-from tests.proof import job_engines, large_file, new_fields, places
+from tests.proof import job_engines, large_file, new_fields, places, widening
 from tests.proof.campaign import Failed, Run
 from tests.proof.job_engines import JOBS_OF
 from tests.proof.kill import kill_counts
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits, missing_from_log, told
 from tests.proof.kill.fork_server import KILLED, ForkedProcess
 from tests.proof.kill.jvm import DAEMON, TRAP, is_gone
-from tests.proof.kill.kill_counts import MOST_KILLS, PlannedKill
+from tests.proof.kill.kill_counts import BEFORE_ITS_ROWS, MOST_KILLS, WIDENED_TABLE, PlannedKill
 from tests.proof.kill.landing import Landing
 from tests.proof.kill.letters import etags_of, wrong_letters
 from tests.proof.kill.names import (
@@ -32,9 +33,10 @@ from tests.proof.kill.names import (
     SPARK_STARTED,
     Whom,
 )
+from tests.proof.kill.rows_by_spark import NotRead, rows_by_spark
 from tests.proof.kill.stage import Stage
 from tests.proof.ledger.damage import DAMAGES_BESIDE_RECEIPTS, damage
-from tests.proof.places import LoggedCommits, Place
+from tests.proof.places import COLUMNS, LoggedCommits, Place
 from tests.spark.lake import SHORT_JOB, conf_options
 
 FOLDER, SOURCE = "landing", "events:landing"
@@ -56,14 +58,25 @@ class KilledTable:
     """One table, and the jobs that run on it one after the other."""
 
     def __init__(
-        self, run: Run, stage: Stage, place: Place, folder: Path, *, engines: Sequence[str] = tuple(JOBS_OF)
+        self,
+        run: Run,
+        stage: Stage,
+        place: Place,
+        folder: Path,
+        *,
+        engines: Sequence[str] = tuple(JOBS_OF),
+        widens: bool = False,
     ) -> None:
-        """`engines`: of the jobs, except where only Spark has what is to be killed."""
+        """`engines`: of the jobs, except where only Spark has what is to be killed. `widens`: whether records widen a
+        column; such a table is compared once."""
         self.place = place
+        self.name = f"{place.name}, a column is widened" if widens else place.name
+        self.widens = widens
+        self._counted_as = WIDENED_TABLE if widens else place.name
         self._engines = engines
         self._run = run
         self._stage = stage
-        self._landing = Landing(place, FOLDER, SOURCE)
+        self._landing = Landing(place, FOLDER, SOURCE, widens=widens)
         self._run_secs = RUN_SECS
         self._started_with = ""
         """The engine of the newest job; empty: it is an operator."""
@@ -83,8 +96,10 @@ class KilledTable:
         self.planned_kills: list[PlannedKill] = []
         """Since then."""
         folder.mkdir()
+        self._folder = folder
         self._config = folder / "pipelines.yaml"
-        self._words = places.write_config(place, self._config, {FOLDER: SETTINGS})
+        settings = {**SETTINGS, **(widening.SETTINGS if widens else {})}
+        self._words = places.write_config(place, self._config, {FOLDER: settings})
 
     # -- kills
 
@@ -106,7 +121,7 @@ class KilledTable:
             what = damage(self.place.table(), IDENTITY, rng, rng.choice(DAMAGES_BESIDE_RECEIPTS))
             self._run.counts[DAMAGED] += 1
             self._done.append(f"the ledger was damaged: {what}")
-        self._run.say(f"kills {whom} {step} on {self.place.name}" if step else f"a life on {self.place.name}")
+        self._run.say(f"kills {whom} {step} on {self.name}" if step else f"a life on {self.name}")
         process = self._start(step, nth, rng, whom, self._request(step, whom, rng))
         jvm = process.pid if whom is Whom.OWN else self._stage.jvm().group
         if step == RANDOM_MOMENT:
@@ -118,7 +133,7 @@ class KilledTable:
         self._claims.update(claimed_commits(events))
         lost_an_answer = step == LOST_ANSWER and any(event["event"] == "commit_unclear" for event in events)
         if lost_an_answer:
-            self._run.counts[kill_counts.kills(step, self.place.name)] += 1
+            self._run.counts[kill_counts.kills(step, self._counted_as)] += 1
         died = bool(step) and self._has_died(whom, ended, jvm)
         in_use = any(event["event"] == SPARK_STARTED for event in events)
         if died:
@@ -145,7 +160,8 @@ class KilledTable:
     def _count_kill(self, step: str, whom: Whom, *, in_use: bool) -> None:
         self.kills += 1
         self._run.counts[MOST_KILLS] = max(self._run.counts[MOST_KILLS], self.kills)
-        kill_counts.count(self._run.counts, step, self.place.name, whom, in_use=in_use)
+        kill_counts.count(self._run.counts, step, self._counted_as, whom, in_use=in_use)
+        self._run.counts[BEFORE_ITS_ROWS] += self.widens and self._was_just_widened()
 
     def _count_engines(self, events: Sequence[Mapping[str, Any]], *, died: bool) -> None:
         """Of the newest job, which has logged these events."""
@@ -235,11 +251,9 @@ class KilledTable:
 
     def compare(self) -> None:
         source, letters = places.source_of(self.place, FOLDER), places.letters(self.place, SOURCE)
-        names = new_fields.names_in(source.records.values())
         log = [*places.log_of(self.place.table())]
-        if wrong := new_fields.wrong_schema(self.place, log, [SOURCE], names):
-            self._fail(wrong)
-        verdict = places.verdict(self.place, source, letters, names)
+        names = self._check_schema(source, log)
+        verdict = self._verdict(source, letters, names)
         self._run.counts["rows compared"] += verdict.rows_out
         if not verdict.good:
             self._fail("; ".join(verdict.lines()))
@@ -251,19 +265,52 @@ class KilledTable:
         segments = [*self.place.table().list(f"{places.prefix_of(SOURCE)}/pending/")]
         if len(segments) > 12:
             self._fail(f"{len(segments)} segments are left in the manifest after a job that had nothing to do")
-        self._run.counts[f"comparisons on {self.place.name}"] += 1
+        self._run.counts[f"comparisons on {self._counted_as}"] += 1
         self._run.counts[new_fields.ADDED] += len({*names} - self._named)
         self._named |= {*names}
         self._note_parts(log)
-        self._run.counts[large_file.commits_of_a_part(self.place.name)] = len(self._parts)
+        self._run.counts[large_file.commits_of_a_part(self._counted_as)] = len(self._parts)
         self._done.clear()
         self.planned_kills.clear()
+
+    def _check_schema(self, source: reconcile.Source, log: LoggedCommits) -> list[str]:
+        """Returns the columns that files have brought."""
+        names = [name for name in new_fields.names_in(source.records.values()) if name != widening.COLUMN]
+        if wrong := new_fields.wrong_schema(self.place, log, [SOURCE], names):
+            self._fail(wrong)
+        if self.widens:
+            landing = self._landing
+            had = {"landed_digits": landing.digits, "overwritten": landing.overwritten}
+            if all_wrong := [*widening.complaints(self.place, log, {SOURCE: source.records}, **had)]:
+                self._fail("; ".join(all_wrong))
+            steps = [step for step in widening.steps(log) if step.is_widening]
+            self._run.counts[widening.widened_on(self.place.name)] += len(steps)
+            self._run.counts[widening.RESCUED] += widening.texts_in(source.records.values())
+        return names
+
+    def _verdict(
+        self, source: reconcile.Source, letters: Sequence[Mapping[str, Any]], names: Sequence[str]
+    ) -> reconcile.Reconciliation:
+        if not self.widens:
+            return places.verdict(self.place, source, letters, names)
+        try:
+            rows = rows_by_spark(self._stage.fork_server, self._stage.jvm(), self.place, self._folder / "rows.ndjson")
+        except NotRead as error:
+            self._fail(f"Spark cannot read the table: {error}")
+        if wrong := widening.kept_beside(rows):
+            self._fail(wrong)
+        return reconcile.compare(source, rows, letters, [*COLUMNS, *names, widening.COLUMN])
+
+    def _was_just_widened(self) -> bool:
+        """Whether the newest version is a widening, whose batch has still to be committed."""
+        log = [*places.log_of(self.place.table())]
+        return any(step.is_widening and step.version == log[-1][0] for step in widening.steps(log))
 
     def _note_parts(self, log: LoggedCommits) -> None:
         self._parts |= large_file.versions_of_parts(log, self.place.table())
 
-    def _fail(self, why: str) -> None:
-        raise Failed(f"{self.place.name}: {why}", [f"seed {self._run.seed}", *self._done])
+    def _fail(self, why: str) -> NoReturn:
+        raise Failed(f"{self.name}: {why}", [f"seed {self._run.seed}", *self._done])
 
 
 def _own_conf() -> list[str]:

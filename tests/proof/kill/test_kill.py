@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from blizzard.environment import temporary_variables
-from tests.proof import large_file, new_fields, places
+from tests.proof import large_file, new_fields, places, widening
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
 from tests.proof.job_engines import JOBS_OF, LOCAL, SPARK, found_with, kills_of, resumed
@@ -16,7 +16,7 @@ from tests.proof.kill import campaign as kill
 from tests.proof.kill import kill_counts
 from tests.proof.kill import steps as kill_steps
 from tests.proof.kill import variants as kill_variants
-from tests.proof.kill.kill_counts import PlannedKill, jvm_deaths
+from tests.proof.kill.kill_counts import WIDENED_TABLE, PlannedKill, jvm_deaths
 from tests.proof.kill.names import JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill.stage import Stage
 from tests.proof.kill.table import KilledTable
@@ -61,6 +61,18 @@ def test_a_job_killed_between_two_parts_of_a_file_loses_and_doubles_nothing(tmp_
     assert large_file.parts_in([newest], place.table())
     table.run_to_end()
     table.compare()
+
+
+def test_a_job_killed_between_a_widening_and_its_rows_loses_and_doubles_nothing(tmp_path: Path, common: Stage) -> None:
+    run = run_of(tmp_path)
+    table = KilledTable(run, common, common.local(tmp_path / "local"), tmp_path / "table", widens=True)
+    table.repeat_kill(PlannedKill("", 1, "1", kill.Whom.JOB))
+    assert table.repeat_kill(PlannedKill("after the commit and before its answer", 1, "2", kill.Whom.JOB))
+    table.run_to_end()
+    table.compare()
+    assert run.counts[kill_counts.BEFORE_ITS_ROWS] == 1
+    assert run.counts[kill_counts.kills("after the commit and before its answer", WIDENED_TABLE)] == 1
+    assert run.counts[widening.widened_on("local files")] > 0
 
 
 @pytest.mark.parametrize("variant", sorted(TRIED[kill.CAMPAIGN.name]))
@@ -137,6 +149,24 @@ def test_two_of_three_kills_are_on_one_table_and_every_step_comes_on_both(
         kill._long_round(kill.PLACES, number, run.rng(number), run)  # type: ignore[arg-type]
     steps = (*STEPS, LOST_ANSWER, RANDOM_MOMENT, RANDOM_MOMENT)
     assert sorted(tried) == sorted([(step, place) for step in steps for place in (*kill.PLACES, kill.PLACES[0])])
+
+
+def test_each_step_comes_over_a_widened_table_within_three_rounds_that_have_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tried: list[tuple[str, str]] = []
+    monkeypatch.setattr(kill, "_kill_at_step", lambda place, step, *_: tried.append((step, place)))
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    for number in range(1, 3 * kill.WIDENED_EVERY, kill.WIDENED_EVERY):
+        kill._long_round((*kill.PLACES, "widened"), number, run.rng(number), run)  # type: ignore[arg-type]
+    assert sorted(step for step, place in tried if place == "widened") == sorted((*kill.ALL_STEPS, RANDOM_MOMENT))
+
+
+def test_a_long_run_requires_each_step_over_a_widened_table(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    run.counts["rounds"] = kill.ROUNDS_FOR_WIDENED
+    over_widened = [step for step, places in kill.wanted(run, kill.PLACES) if places == [WIDENED_TABLE]]
+    assert over_widened == [*kill.ALL_STEPS]
 
 
 def test_most_kills_over_one_table_is_the_largest_count(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from spark_job.loop.ingest import Ingest, Step
+from spark_job.table.commit import TableCommits
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.preparation import TablePreparation
 from spark_job.table.staging import Staging
@@ -17,6 +19,7 @@ from tests.proof.breaks import (
     NO_LOOK,
     NO_TXN,
     OLDER_STATE,
+    READ_BEFORE,
     TXN_ALONE,
     older_state_as_current,
 )
@@ -99,6 +102,29 @@ def rows_of_both_reads() -> None:
     with_tables(commit)
 
 
+def rows_as_they_were_read_before() -> None:
+    """A batch that changes the schema is not read again, and its data files have the types of before."""
+
+    def ingest(self: Ingest, plan: Any) -> Step:
+        plan = self._source.start(plan)
+        self._prepare()
+        batch = self._source.read(plan)
+        if batch is None:
+            return Step.MOVED
+        try:
+            changing = self._source.change_schema(plan, batch)
+            if changing is not None and self._commit(changing, None) is Step.LOST:
+                return Step.LOST
+            if changing is not None:
+                plan = replace(plan, batch=replace(plan.batch, base=self._checkpoint))
+            return self._commit(plan, batch)
+        finally:
+            batch.rows.release()
+
+    Ingest._ingest_batch = ingest  # type: ignore[method-assign]
+    TableCommits._check_layout = lambda *_: None  # type: ignore[method-assign]
+
+
 def with_tables(commit: Callable[..., int]) -> None:
     """`commit`, called with the product's own and what that gets, in place of it in both engines; it can begin another
     transaction of the same table."""
@@ -144,4 +170,5 @@ VARIANTS: Mapping[str, Callable[[], None]] = {
     TXN_ALONE: txn_without_rows,
     BOTH_READS: rows_of_both_reads,
     LATE_LETTERS: letters_after_the_commit,
+    READ_BEFORE: rows_as_they_were_read_before,
 }

@@ -17,15 +17,15 @@ from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 
-from tests.proof import new_fields, places
+from tests.proof import new_fields, places, widening
 from tests.proof.kill.commit_claims import CommitClaim, missing_from_log
 from tests.proof.kill.letters import etags_of, wrong_letters
 from tests.proof.places import COLUMNS, Place
 from tests.proof.race.names import MISSING
 
-Row = tuple[str | None, str | None, int | None, str | None, int | None, tuple[tuple[str, int], ...]]
-"""Source, file, number of the record, id, n, and the fields that files have brought, by name; the first three are None
-for somebody else's row."""
+Row = tuple[str | None, str | None, int | None, str | None, int | None, tuple[tuple[str, int | str], ...]]
+"""Source, file, number of the record, id, n, and by name the fields that files have brought and the number or text of a
+column that is widened; the first three are None for somebody else's row."""
 NEW = re.compile("f[0-9]+")
 REWRITES = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "ADD COLUMNS", "SET TBLPROPERTIES", "CREATE TABLE"})
 """Operations that may not change what is in the table."""
@@ -45,6 +45,10 @@ class Account:
     commits: int = 0
     brought: int = 0
     """Columns that files have brought."""
+    widened: int = 0
+    """How often jobs have widened a column."""
+    texts: int = 0
+    """That do not fit it."""
     log: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
     """As it was read."""
 
@@ -67,6 +71,7 @@ def account(place: Place) -> Account:
             _of_others(found, version, operation, added, removed)
         found.now += added
         found.now -= removed
+    found.faults += files.faults
     return found
 
 
@@ -99,6 +104,7 @@ class _Files:
     def __init__(self, place: Place) -> None:
         self._table = place.table()
         self._read: dict[str, Counter[Row]] = {}
+        self.faults: list[str] = []
 
     def rows(self, paths: list[str]) -> Counter[Row]:
         total: Counter[Row] = Counter()
@@ -109,7 +115,10 @@ class _Files:
     def _of(self, path: str) -> Counter[Row]:
         if path not in self._read:
             table = pq.read_table(io.BytesIO(self._table.get(path)), partitioning=None)
-            self._read[path] = Counter(row_of(row) for row in table.to_pylist())
+            rows = table.to_pylist()
+            self._read[path] = Counter(map(row_of, rows))
+            if wrong := widening.kept_beside(rows):
+                self.faults.append(f"{path}: {wrong}")
         return self._read[path]
 
 
@@ -119,24 +128,28 @@ def row_of(row: Mapping[str, Any]) -> Row:
     return (source.get("source"), source.get("file"), source.get("row"), *of_schema, _more(row))  # type: ignore[return-value]
 
 
-def _more(values: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+def _more(values: Mapping[str, Any]) -> tuple[tuple[str, int | str], ...]:
     names = new_fields.names_in([values])
-    return tuple((name, values[name]) for name in names if NEW.fullmatch(name) and values[name] is not None)
+    found = [(name, values[name]) for name in names if NEW.fullmatch(name) and values[name] is not None]
+    wide = widening.value_in(values)
+    return (*found, *([] if wide is None else [(widening.COLUMN, wide)]))
 
 
 def complaints(
     found: Account, place: Place, sources: Mapping[str, str], claims: Iterable[CommitClaim]
 ) -> Iterator[str]:
-    """What is wrong; nothing if all is well. `sources`: folder of each source by its id, `pipeline:source`; `promised`:
-    what jobs believe to have committed."""
+    """What is wrong, but for the newest version; nothing if all is well. `sources`: folder of each source by its id,
+    `pipeline:source`; `claims`: what jobs believe to have committed."""
     if gone := missing_from_log(claims, found.log):
         yield gone
     yield from found.faults
     wanted: Counter[Row] = Counter()
+    records: dict[str, Mapping[tuple[str, int], Mapping[str, Any]]] = {}
     for source_id, folder in sources.items():
         objects = places.source_of(place, folder)
         for (path, number), values in objects.records.items():
             wanted[source_id, path, number, *(values.get(name) for name in COLUMNS), _more(values)] += 1  # type: ignore[index]
+        records[source_id] = objects.records
         letters = places.letters(place, source_id)
         yield from (f"{source_id}: {wrong}" for wrong in wrong_letters(letters, objects, etags_of(place, folder)))
     if missing := wanted - found.entered:
@@ -149,19 +162,28 @@ def complaints(
         )
     if twice := [row for row, times in found.now.items() if times > 1 and row[0] is not None]:
         yield f"in the table more than once: {twice[:5]}"
-    yield from _of_schema(found, place, sources, wanted)
-    if found.now != (newest := Counter(row_of(row) for row in places.rows(place))):
-        yield (
-            f"the newest version is not what its commits leave: missing {[*(found.now - newest)][:3]}, more "
-            f"{[*(newest - found.now)][:3]}"
-        )
+    yield from _of_schema(found, place, records)
     for source_id in sources:
         if wrong := places.broken_sequence(found.log, source_id):
             yield wrong
 
 
-def _of_schema(found: Account, place: Place, sources: Iterable[str], wanted: Counter[Row]) -> Iterator[str]:
-    names = {name for *_, more in wanted for name, _ in more}
-    found.brought = len(names)
-    if wrong := new_fields.wrong_schema(place, found.log, sources, names):
+def of_newest(found: Account, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """`rows`: of the table's newest version, as another engine reads it."""
+    if found.now != (newest := Counter(map(row_of, rows))):
+        yield (
+            f"the newest version is not what its commits leave: missing {[*(found.now - newest)][:3]}, more "
+            f"{[*(newest - found.now)][:3]}"
+        )
+
+
+def _of_schema(found: Account, place: Place, records: widening.Records) -> Iterator[str]:
+    every = [values for some in records.values() for values in some.values()]
+    names = [name for name in new_fields.names_in(every) if name != widening.COLUMN]
+    found.brought, found.texts = len(names), widening.texts_in(every)
+    if wrong := new_fields.wrong_schema(place, found.log, records, names):
         yield wrong
+    steps = [*widening.steps(found.log)]
+    if steps:  # otherwise the table has no such column
+        found.widened = sum(step.is_widening for step in steps)
+        yield from widening.complaints(place, found.log, records)

@@ -1,7 +1,6 @@
 """Campaign `race`: jobs of one source and of several pipelines on one table at once, with collectors, sweepers, and
 somebody else who optimizes, deletes, restores, appends and changes the schema meanwhile."""
 
-import gzip
 import json
 import random
 import time
@@ -17,59 +16,49 @@ import pyarrow as pa
 from blizzard.environment import temporary_variables
 from blizzard.errors import NotFound
 from infra.local.processes.server_process import LocalAws, local_aws
-from tests.proof import large_file, new_fields, places
-from tests.proof.breaks import OVERWRITING_LOG
-from tests.proof.campaign import Failed, Run, check_shown
-from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
-from tests.proof.file_names import drawn as drawn_name
-from tests.proof.job_engines import JOBS_OF, LOST_TO_THE_OTHER, RACES, Racers, find_with_each
+from tests.proof import large_file, new_fields, places, widening
+from tests.proof.breaks import NARROWER_WINS, OVERWRITING_LOG
+from tests.proof.campaign import Failed, Run
+from tests.proof.job_engines import JOBS_OF, Racers, find_with_each
 from tests.proof.kill.commit_claims import CommitClaim, claimed_commits
 from tests.proof.kill.fork_server import ForkedProcess, ForkServer
 from tests.proof.kill.jvm import Jvm
+from tests.proof.kill.rows_by_spark import NotRead, rows_by_spark
 from tests.proof.places import LocalPlace, Place, S3Place
 from tests.proof.race import account as race_account
-from tests.proof.race.names import MISSING, NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
+from tests.proof.race import wanted
+from tests.proof.race.landing import Landing
+from tests.proof.race.names import (
+    MISSING,
+    NOT_SMALLER,
+    SMALLER,
+    SOURCES,
+    TORN,
+    UNREADABLE,
+    VARIANTS,
+    WIDE_SOURCE,
+    WIDENED_VARIANTS,
+)
 from tests.proof.race.overwriting_log import overwriting
-from tests.proof.race.shape import FILES, MIXES, Meeting, Shape, drawn, smallest
+from tests.proof.race.shape import MIXES, Meeting, Shape, drawn, smallest
+from tests.proof.race.wanted import ALL_WANTED, PLACES, operation_on
+from tests.proof.race.widenings import Widenings, widened_races
 
-SOURCES = {"events:landing": "landing", "others:partner": "partner"}
-"""Two pipelines on one table: folder by source id."""
 SETTINGS: dict[str, Any] = {"retries": {"max_attempts": 30, "max_backoff_secs": 1}, **new_fields.ADD}
 BATCH_FILES, LARGE_BATCH_FILES = 3, 6
 """The larger batch is that of the waiting job: not all of what it must discard is in the other job's commit."""
-LARGE_AT = FILES - 1
-"""This file of each source is larger than a batch."""
 IMPATIENT = {"retries": {"max_attempts": 3, "max_backoff_secs": 1}}
 """Timeout for jobs over a broken log: some never finish."""
 RACE_SECS = 4.0
 """About the duration of a race; the SQL operations of the other writer are spread over it."""
 ALONE_AT_MOST = 4
-PLACES = ("local files", "S3")
-"""Names of the places; the rounds use them in turn."""
-ROUNDS_FOR_ALL = 6
-"""Rounds after which the campaign fails unless each SQL operation has succeeded on each place, and a race was lost."""
 SHRINK_SECS = 180.0
 """No further attempt at a smaller failing race begins after so many seconds."""
 
 
-def _operation(name: str, place: str) -> str:
-    return f"operations of others on {place}: {name}"
-
-
-LONG_ONLY = frozenset({OVERWRITING_LOG})
-"""Of Spark it needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log store in
-seconds."""
-WANTED = (
-    "races lost",
-    new_fields.ADDED,
-    *JOBS_OF.values(),
-    RANDOM_NAMES,
-    IN_PARTITIONS,
-    "files that VACUUM removed",
-    *map(large_file.commits_of_a_part, PLACES),
-    *(_operation(name, place) for name in OPERATIONS for place in PLACES),
-)
-"""Counts."""
+LONG_ONLY = frozenset({OVERWRITING_LOG, NARROWER_WINS})
+"""Of Spark the first needs a JVM of its own, whose whole log is broken. `tests/crash` shows the same of Delta's log
+store in seconds. With the second, jobs wait for each other for many seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,23 +87,23 @@ class _Race:
     """By source id and size of a batch."""
     alive: list[_Running] = field(default_factory=list)
     racers: Racers = field(default_factory=Racers)
-    paths: dict[str, list[str]] = field(default_factory=dict)
-    records: int = 0
+    widenings: Widenings = field(default_factory=Widenings)
     claims: set[CommitClaim] = field(default_factory=set)
     """Commits that jobs have logged as made."""
     stuck: bool = False
     """Whether a job that ran alone failed, which only a variant may do."""
 
     def __post_init__(self) -> None:
+        self.landing = Landing(self.run, self.place, self.rng, self.shape.raced, self.shape.widens)
         for source_id, folder in SOURCES.items():
             for batch_files in (BATCH_FILES, LARGE_BATCH_FILES):
                 self.words[source_id, batch_files] = self._configured(source_id, folder, batch_files)
-            self.paths[source_id] = []
 
     def _configured(self, source_id: str, folder: str, batch_files: int) -> list[str]:
         pipeline = source_id.partition(":")[0]
         batch = {"checkpoint": {"interval_files": batch_files, "interval_bytes": "100KB"}}
-        settings = SETTINGS | (IMPATIENT if self.run.variant else {}) | batch
+        widens = widening.SETTINGS if self.shape.widens else {}
+        settings = SETTINGS | (IMPATIENT if self.run.variant else {}) | batch | widens
         file = self.folder / f"{pipeline}-{batch_files}.yaml"
         return places.write_config(self.place, file, {folder: settings}, pipeline=pipeline)
 
@@ -129,17 +118,17 @@ class _Race:
 
     def _round(self) -> None:
         self.done.append(f"{self.place.name}: {self.shape}")
-        if self.run.variant:
+        if self.run.variant or self.shape.widens:
             self._begin()
         for source_id in SOURCES:
             for _ in range(self.shape.files):
-                self._land(source_id)
+                self.landing.land(source_id)
         self._others()
         self._jobs()
         for _ in range(self.shape.files // 2):
             time.sleep(self.rng.uniform(0, RACE_SECS / self.shape.files))
             for source_id in SOURCES:
-                self._land(source_id)
+                self.landing.land(source_id)
         while self.alive:
             self._ended()
         self.run.counts.update(self.racers.counts(self.shape.raced))
@@ -147,34 +136,13 @@ class _Race:
         self._compare()
 
     def _begin(self) -> None:
-        """One job creates the table first: two that create it over a broken log leave an unreadable table."""
+        """One job creates the table first: two that create it over a broken log leave an unreadable table, and a column
+        that is as wide as the first batch needs it would not have to be widened."""
         for source_id in SOURCES:
-            self._land(source_id)
+            self.landing.land(source_id)
             self._job(f"the first job of {source_id}", source_id, self.shape.engines[0], self.jvms[0])
             self._ended(must_end_well=True)
         self.racers = Racers()
-
-    # -- what lands
-
-    def _land(self, source_id: str) -> None:
-        number = len(self.paths[source_id])
-        path = drawn_name(self.rng, number, ".ndjson.gz", self.run)
-        if number == LARGE_AT and not self.run.variant:
-            lines = [self._line(large_file.ID_BYTES) for _ in range(large_file.RECORDS)]
-        else:
-            lines = [self._line() for _ in range(self.rng.randint(1, 12))]
-        self.place.put(SOURCES[source_id], path, gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-        self.paths[source_id].append(path)
-        self.run.counts["files"] += 1
-
-    def _line(self, id_bytes: int = 0) -> str:
-        self.records += 1
-        self.run.counts["records"] += 1
-        values = {"id": f"{self.records}{self.rng.randbytes(id_bytes).hex()}", "n": self.records}
-        if not self.run.variant:  # there a job has to lose its race with rows, not with columns
-            values = new_fields.record(self.records, self.rng, **values)
-        text = json.dumps(values)
-        return text[:-1] if self.rng.random() < 0.02 else text
 
     # -- who races
 
@@ -183,7 +151,7 @@ class _Race:
         for source_id, folder in SOURCES.items():
             common = {"told": self.place.told, "source_id": source_id, "landing": folder}
             for _ in range(self.shape.collectors):
-                told = [self.rng.sample(self.paths[source_id], self.rng.randint(1, 3)) for _ in range(3)]
+                told = [self.rng.sample(self.landing.paths[source_id], self.rng.randint(1, 3)) for _ in range(3)]
                 self._start(f"a collector of {source_id}", "collector", announced=told, **common)
             for _ in range(self.shape.sweepers):
                 self._start(f"a sweeper of {source_id}", "sweeper", times=3, **common)
@@ -238,11 +206,12 @@ class _Race:
         self.claims.update(claimed_commits(events))
         if running.engine:
             self.racers.note(running.source_id, running.engine, events)
+            self.widenings.note(events)
         self.run.counts["races lost"] += sum(event["event"] == "race_lost" for event in events)
         for event in events:
             if event["event"] == "foreign":
                 self.run.counts["operations of others"] += 1
-                self.run.counts[_operation(event["operation"], self.place.name)] += 1
+                self.run.counts[operation_on(self.place.name, event["operation"])] += 1
                 self.run.counts["files that VACUUM removed"] += event["removed"]
             if event["event"] == "foreign_failed":
                 self.run.counts["operations of others that gave way"] += 1
@@ -275,13 +244,32 @@ class _Race:
         self.run.counts[large_file.commits_of_a_part(self.place.name)] += large_file.parts_in(
             found.log, self.place.table()
         )
-        wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims)]
+        wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims), *self._wrong_in_newest(found)]
         self.run.counts[new_fields.ADDED] += found.brought
+        if found.widened:
+            self._count_widenings(found)
         if self.stuck:  # rows may be missing that no job has read yet
             wrong = [what for what in wrong if VARIANTS[self.run.variant].finds(what) and not what.startswith(MISSING)]
         if wrong:
             self._fail("; ".join(wrong))
         self.run.counts[f"comparisons on {self.place.name}"] += 1
+
+    def _wrong_in_newest(self, found: race_account.Account) -> Sequence[str]:
+        """deltalake reads no table that was widened."""
+        if not self.shape.widens:
+            return [*race_account.of_newest(found, places.rows(self.place))]
+        try:
+            rows = rows_by_spark(self.fork_server, self.jvms[0], self.place, self.folder / "rows.ndjson")
+        except NotRead as error:
+            return [f"{UNREADABLE}: {error}"]
+        return [*race_account.of_newest(found, rows)]
+
+    def _count_widenings(self, found: race_account.Account) -> None:
+        counts, place = self.run.counts, self.place.name
+        counts[widened_races(place)] += 1
+        counts[widening.widened_on(place)] += found.widened
+        counts[widening.RESCUED] += found.texts
+        counts.update(self.widenings.counts())
 
     def _fail(self, why: str) -> NoReturn:
         raise Failed(f"{self.place.name}: {why}", [f"seed {self.run.seed}, {self.folder.name}", *self.done])
@@ -313,13 +301,15 @@ def race(
     for number, _ in run.rounds():
         rounds = _Round(run, number, fork_server, jvms, aws if number % len(PLACES) else None)
         rng, alone = run.rng(number), bool(run.variant)
-        shape = drawn(rng, number, [*SOURCES], short=short, alone=alone, places=len(PLACES), mixes=mixes)
+        kind = {"short": short, "alone": alone, "widens": run.variant in WIDENED_VARIANTS if alone else None}
+        sources = [WIDE_SOURCE] if kind["widens"] else [*SOURCES]
+        shape = drawn(rng, number, sources, places=len(PLACES), mixes=mixes, **kind)
         try:
             rounds.go(shape, run)
         except Failed as failed:
             raise rounds.smallest(shape, failed, shrink_secs) from failed
-    if not run.variant and not short and run.counts["rounds"] >= ROUNDS_FOR_ALL:
-        check_shown(run, WANTED)
+    if not run.variant and not short:
+        wanted.check(run)
 
 
 class _Round:
@@ -366,7 +356,7 @@ class Race:
     name = "race"
     about = "jobs, collectors and sweepers on one table at once, and somebody else who changes it meanwhile"
     variants = VARIANTS
-    wanted = (*WANTED, *RACES, *LOST_TO_THE_OTHER)
+    wanted = ALL_WANTED
 
     def run(self, run: Run) -> None:
         """Without a limit of rounds, in two JVMs, so that both race for the log, and also on S3."""

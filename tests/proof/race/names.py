@@ -1,8 +1,11 @@
 """Names of the race campaign."""
 
-from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT, TXN_NOT_COMPARED
+from tests.proof.breaks import NARROWER_WINS, OVERWRITING_LOG, ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.campaign import Fault
+from tests.proof.widening import NARROWED
 
+NARROW_SOURCE, WIDE_SOURCE = "events:landing", "others:partner"
+"""So named where it matters, for broken variants that need a column which is widened: jobs race for the second one."""
 OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
 """Operations of another writer while jobs ingest."""
 MISSING = "never entered the table"
@@ -22,5 +25,10 @@ VARIANTS = {
         "the state claims files of the job that lost, of which no row is in the table",
         rf"{MISSING}: [1-9]",
     ),
+    NARROWER_WINS: Fault("of two jobs that widen a column at once the second one makes it narrower again", NARROWED),
 }
 """Segments belong to `race-calls`: here each job sweeps, which repairs lost segments before anybody can see them."""
+WIDENED_VARIANTS = frozenset({NARROWER_WINS})
+"""Which only a table shows, a column of which is widened."""
+SOURCES = {NARROW_SOURCE: "landing", WIDE_SOURCE: "partner"}
+"""Two pipelines on one table: folder by source id."""

@@ -20,14 +20,13 @@ from tests.proof.kill.names import Whom
 from tests.proof.kill.transactions import TRANSACTIONS
 from tests.proof.places import COLUMNS, Place, announce, place_of, prefix_of
 from tests.proof.race.variants import break_job
+from tests.proof.race.waiting import wait_until
 
 Commit = Callable[..., int]
 TRIES = 4
 TABLE_TIMEOUT_SECS = 120.0
 MAX_PAUSE_SECS = 0.3
 """Maximum; about the duration of a commit."""
-MAX_WAIT_SECS = 20.0
-"""Maximum wait for another job."""
 LEFT_FILES, LEFT_SECS = 3, 30 * 86_400.0
 """Number of orphaned data files for VACUUM, and their age."""
 
@@ -69,25 +68,18 @@ def _meeting(
         first = next(turns) == 1
         if first and waits:
             begun.touch()
-            _wait(partial(came_second, sequence))
+            wait_until(partial(came_second, sequence))
             try:
                 return whole(self, *arguments, sequence=sequence, **named)
             finally:
                 over.touch()
         if first:
-            _wait(begun.exists)
+            wait_until(begun.exists)
         elif begun.exists():
-            _wait(over.exists)
+            wait_until(over.exists)
         return whole(self, *arguments, sequence=sequence, **named)
 
     return commit
-
-
-def _wait(until: Callable[[], bool]) -> None:
-    """With a limit, because the other job may have nothing to commit."""
-    deadline = time.monotonic() + MAX_WAIT_SECS
-    while not until() and time.monotonic() < deadline:
-        time.sleep(0.02)
 
 
 def _pause_before_commits(rng: random.Random) -> None:

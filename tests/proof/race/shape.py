@@ -13,6 +13,8 @@ FILES = 8
 OPERATIONS_OF_A_ROUND = 4
 """Operations of the other writer; half as many in a short run."""
 FEWEST_FILES = 2
+WIDENS_EVERY = 5
+"""Rounds: no multiple or divisor of those after which operations, places, ways to meet and mixes repeat."""
 MIXES: Sequence[tuple[str, ...]] = (("spark", "auto"), ("auto", "spark"), ("spark",), ("auto",))
 """Engines of jobs. The first job of the first two is the one that has to lose, where one has to."""
 
@@ -40,12 +42,15 @@ class Shape:
     meeting: Meeting
     engines: tuple[str, ...]
     """Of the jobs of each source, in turn."""
+    widens: bool = False
+    """Whether records widen a column, so that from then on only Spark commits to the table."""
 
     def __str__(self) -> str:
         who = f"{self.jobs} jobs of {self.raced}, {self.others} of the other source, with {' and '.join(self.engines)}"
         helpers = f"{self.collectors} collectors and {self.sweepers} sweepers of each"
         somebody = f"; somebody with {', '.join(self.operations)}" if self.operations else ""
-        return f"{self.files} files of each source; {who}, {helpers}; of the jobs {self.meeting}{somebody}"
+        widened = "; a column is widened" if self.widens else ""
+        return f"{self.files} files of each source; {who}, {helpers}; of the jobs {self.meeting}{somebody}{widened}"
 
     def smaller(self) -> "Iterator[Shape]":
         """Shapes with less of one thing each, first those with much less."""
@@ -57,6 +62,8 @@ class Shape:
             yield replace(self, others=0)
         if self.jobs > 2:
             yield replace(self, jobs=2)
+        if self.widens:
+            yield replace(self, widens=False)
         yield from (replace(self, engines=(engine,)) for engine in self.engines if len(self.engines) > 1)
         if self.files > FEWEST_FILES:
             yield replace(self, files=self.files // 2)
@@ -77,10 +84,12 @@ def drawn(
     alone: bool,
     places: int,
     mixes: Sequence[tuple[str, ...]] = MIXES,
+    widens: bool | None = None,
 ) -> Shape:
     """The shape of a round. 2 to 4 jobs on one source (2 in a `short` run), 1 on the other. `alone`: nobody else
     changes the table. How jobs meet changes after each of `places` had it; the most telling way comes first. Each of
-    `mixes`, of engines, comes in turn, and later with the other place and way to meet."""
+    `mixes`, of engines, comes in turn, and later with the other place and way to meet. `widens` None: every fifth round
+    does, so that each place, way to meet and mix comes with it and without it."""
     raced, jobs = rng.choice(sources), rng.randint(2, 2 if short else 4)
     return Shape(
         raced=raced,
@@ -92,6 +101,7 @@ def drawn(
         files=FILES,
         meeting=[*Meeting][number // places % len(Meeting)],
         engines=mixes[(number + number // (places * len(Meeting))) % len(mixes)],
+        widens=number % WIDENS_EVERY == WIDENS_EVERY - 1 if widens is None else widens,
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.proof import large_file, new_fields
+from tests.proof import large_file, new_fields, widening
 from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT
 from tests.proof.campaign import Budget, Failed, Run, check_shown
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
@@ -30,9 +30,13 @@ from tests.proof.kill.stage import Stage
 from tests.proof.places import LocalPlace
 from tests.proof.race import campaign as race
 from tests.proof.race.names import NOT_SMALLER, OPERATIONS, SMALLER, TORN, UNREADABLE, VARIANTS
-from tests.proof.race.shape import MIXES, Meeting, Shape, drawn, operations_of, smallest
+from tests.proof.race.shape import MIXES, WIDENS_EVERY, Meeting, Shape, drawn, operations_of, smallest
+from tests.proof.race.wanted import WANTED_OF_WIDENED
+from tests.proof.race.widenings import LOST_TO_OTHERS, LOST_TO_THE_SAME, widened_races
 
 TRIED: dict[str, frozenset[str]] = {race.CAMPAIGN.name: frozenset(VARIANTS) - race.LONG_ONLY}
+FILES_OF_WIDENED = 3
+"""And half as many during the race."""
 ROUNDS_TO_FIND, ROUNDS_TO_MEET = 2, 6
 """A fault is found where one job waits for another one, and these rounds come first."""
 TIME_FOR_ONE = 1.5
@@ -64,6 +68,17 @@ def test_racing_jobs_and_another_writer_lose_and_double_nothing(tmp_path: Path, 
     assert counts["operations of others"] > 0
     assert counts["files that VACUUM removed"] > 0
     assert counts[large_file.commits_of_a_part("local files")] > 0
+
+
+@pytest.mark.spark
+def test_jobs_that_widen_a_column_at_once_lose_and_double_nothing(tmp_path: Path, stage: Stage) -> None:
+    """The waiting job has to lose with its widening."""
+    run, (raced, _) = run_of(tmp_path, 1), race.SOURCES
+    shape = Shape(raced, 2, 0, 0, 0, (), FILES_OF_WIDENED, Meeting.ONE_WAITS, ("auto", "spark"), widens=True)
+    race._Round(run, 0, stage.fork_server, [stage.jvm()], None).go(shape, run)
+    assert run.counts["comparisons on local files"] == run.counts[widened_races("local files")] == 1
+    assert run.counts[widening.widened_on("local files")] > 0
+    assert run.counts[LOST_TO_THE_SAME] > 0
 
 
 @pytest.mark.spark
@@ -184,6 +199,29 @@ def test_eight_rounds_have_each_mix_of_engines_on_each_place_and_both_lose_to_th
     assert {meeting for shape in shapes if len(shape.engines) > 1 for meeting in [shape.meeting]} == {*Meeting}
 
 
+def test_widened_columns_meet_each_place_mix_of_engines_way_to_meet_and_operation(tmp_path: Path) -> None:
+    run = Run(1, Budget(time.monotonic), tmp_path)
+    some = [(n, drawn(run.rng(n), n, [*race.SOURCES], short=False, alone=False, places=2)) for n in range(120)]
+    for widens in (True, False):
+        shapes = [(n % 2, shape) for n, shape in some if shape.widens is widens]
+        mixes = {(shape.engines, place) for place, shape in shapes}
+        assert mixes == {(mix, place) for mix in MIXES for place in range(2)}
+        assert {(shape.meeting, place) for place, shape in shapes} == {
+            (way, place) for way in Meeting for place in (0, 1)
+        }
+        operations = {(name, place) for place, shape in shapes for name in shape.operations}
+        assert operations == {(name, place) for name in OPERATIONS for place in range(2)}
+    assert sum(shape.widens for _, shape in some) == 120 // WIDENS_EVERY
+
+
+def test_a_race_that_fails_without_a_widened_column_is_reduced_to_that() -> None:
+    shape = replace(SHAPE, widens=True)
+    least, _ = smallest(shape, Failed("found"), fails_with(lambda shape: True, []), lambda: True)
+    assert not least.widens
+    assert "a column is widened" in f"{shape}"
+    assert "widened" not in f"{least}"
+
+
 def test_races_are_counted_by_the_engines_that_ran_won_and_lost() -> None:
     racers, source = Racers(), "events:landing"
 
@@ -206,7 +244,7 @@ def test_an_operation_that_never_happened_on_a_place_fails_the_run(tmp_path: Pat
     in_part = [*map(large_file.commits_of_a_part, race.PLACES)]
     run.counts.update({f"operations of others on local files: {name}": 1 for name in OPERATIONS} | {"races lost": 1})
     run.counts.update(dict.fromkeys([in_part[0], *JOBS_OF.values(), RANDOM_NAMES, IN_PARTITIONS, new_fields.ADDED], 1))
-    run.counts.update(dict.fromkeys((*RACES, *LOST_TO_THE_OTHER), 1))
+    run.counts.update(dict.fromkeys((*RACES, *LOST_TO_THE_OTHER, *WANTED_OF_WIDENED, LOST_TO_OTHERS), 1))
     with pytest.raises(Failed) as failed:
         check_shown(run, race.CAMPAIGN.wanted)
     assert failed.value.why.split(": ", 1)[1].split("; ") == [

@@ -5,16 +5,27 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from pyspark.sql.types import StructField, StructType
+
 from blizzard.errors import LostRace
 from blizzard.state.delta_log import commit_key
 from blizzard.state.receipts import Receipts
+from blizzard.state.schema_changes import SchemaChange
 from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.transaction import AppendTransaction
 from spark_job.engines.spark.transaction import Transaction
 from spark_job.table.add_action import add_fields
+from spark_job.table.commit import TableCommits
+from spark_job.table.schema import type_of
+from spark_job.table.widening import widens
 from spark_job.write.data_file import DataFile
-from tests.proof.breaks import OVERWRITING_LOG, ROWS_LEFT_OUT, TXN_NOT_COMPARED
+from tests.proof.breaks import NARROWER_WINS, OVERWRITING_LOG, ROWS_LEFT_OUT, TXN_NOT_COMPARED
 from tests.proof.kill.variants import Whole, begin_again, with_tables
+from tests.proof.race.names import NARROW_SOURCE
+from tests.proof.race.waiting import wait_until
+
+MAX_WIDER_SECS = 15.0
+"""Maximum wait for the wider column of the other source."""
 
 
 def break_job(variant: str, *, loses: bool) -> None:
@@ -23,6 +34,8 @@ def break_job(variant: str, *, loses: bool) -> None:
         _leave_rows_out()
     if variant == TXN_NOT_COMPARED:
         _compare_no_txns()
+    if variant == NARROWER_WINS:
+        _widen_as_planned()
     if variant == OVERWRITING_LOG:
         _overwrite_commits()
 
@@ -86,3 +99,34 @@ def _receipt_again(transaction: Any, lost: str, sequence: int) -> str:
     lines = receipts.get(lost).lines
     made = receipts.put(sequence=sequence + 1, attempt="again", previous=winner, now_ts=time.time(), lines=lines)
     return made.name
+
+
+def _widen_as_planned() -> None:
+    """The narrow source waits with each change until the column is wider than the change makes it, and then makes that
+    change, also if the product refuses it. The fence of its own source it keeps."""
+    whole = TableCommits.change_schema
+
+    def change_schema(
+        self: TableCommits, change: SchemaChange, *, sequence: int, user_metadata: str, **more: Any
+    ) -> None:
+        planned = {one.path: type_of(one.type) for one in change.fields}
+
+        def is_wider() -> bool:
+            schema = self._preparation.start_transaction().description().schema
+            return any(widens(data_type, schema[name].dataType) for name, data_type in planned.items())
+
+        if self._source.source_id == NARROW_SOURCE:
+            wait_until(is_wider, within_secs=MAX_WIDER_SECS)
+        try:
+            whole(self, change, sequence=sequence, user_metadata=user_metadata, **more)
+        except LostRace:
+            again = self._preparation.start_transaction()
+            committed = again.txn_version(self._source.app_id)
+            if committed is not None and committed >= sequence:
+                raise
+            schema = again.description().schema
+            fields = [StructField(one.name, planned.get(one.name, one.dataType), one.nullable) for one in schema.fields]
+            again.change_schema(StructType(fields), widens=True, properties={})
+            again.commit((), app_id=self._source.app_id, sequence=sequence, user_metadata=user_metadata)
+
+    TableCommits.change_schema = change_schema  # type: ignore[method-assign]
