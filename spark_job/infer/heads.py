@@ -9,19 +9,11 @@ from blizzard.state.dead_letters import Stage
 from blizzard.storage.base import ObjectInfo, ObjectReader, ObjectStore
 from blizzard.storage.ranged_file import RangedFile
 from spark_job.formats.decompress import decompressed
+from spark_job.formats.marks import COMPRESSED
 from spark_job.formats.protocol import FileFault, Limits, Readable
 from spark_job.formats.reading import read_up_to
 from spark_job.formats.zip_archive import ZipArchive
 
-MAGIC: dict[bytes, str] = {
-    b"\x1f\x8b": "gzip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"BZh": "bzip2",
-    b"\xfd7zXZ\x00": "xz",
-    b"\x04\x22\x4d\x18": "lz4",
-    b"\xff\x06\x00\x00sNaPpY": "snappy",
-}
-"""First bytes of compressed files. Those of zip are not here, since Office documents begin with them, too."""
 STORED_BYTES = 16
 ZIP_MEMBERS = 3
 """Of a zip that are looked into."""
@@ -46,7 +38,7 @@ class Head:
 
 
 def compression_by_content(stored: bytes) -> str | None:
-    return next((name for mark, name in MAGIC.items() if stored.startswith(mark)), None)
+    return next((name for mark, name in COMPRESSED.items() if stored.startswith(mark)), None)
 
 
 def read_heads(store: ObjectStore, info: ObjectInfo, max_bytes: int, compression: str | None = None) -> list[Head]:
@@ -68,7 +60,7 @@ def _head(info: ObjectInfo, name: str, stream: Readable, max_bytes: int, compres
 def _unmarked(key: str) -> str:
     """By the extension, if such a file needs no mark."""
     found = compression_of(key, AUTO)
-    return "none" if found in MAGIC.values() and found != "snappy" else found
+    return "none" if found in COMPRESSED.values() and found != "snappy" else found
 
 
 def _members(store: ObjectStore, info: ObjectInfo, max_bytes: int) -> list[Head]:

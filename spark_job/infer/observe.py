@@ -13,6 +13,7 @@ from blizzard.infer.text import TextForms, text_type
 from blizzard.infer.types import STRING
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from spark_job.formats.header import repeated
+from spark_job.formats.marks import FIRST_BYTES, likeness
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.read_rules import ReadRules
 from spark_job.infer.csv_sample import csv_parts
@@ -174,7 +175,8 @@ def _typed(store: ObjectStore, heads: Sequence[Head], name: str) -> Sample:
         try:
             part = _part(store, head, name)
         except FileFault as fault:
-            sample.faults[head.info.key] = unreadable(fault)
+            what = likeness(head.data[:FIRST_BYTES], (name,), "none")
+            sample.faults[head.info.key] = unreadable(fault) + ("" if what is None else f"; {what}")
             continue
         sample.files += 1
         sample.without |= part.without

@@ -5,27 +5,13 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from spark_job.formats.marks import READ, foreign, is_html
 from spark_job.infer.csv_dialect import Dialect, dialect_of
 from spark_job.infer.heads import Head
 from spark_job.infer.json_values import document_values, line_values, records_path
 from spark_job.infer.texts import encoding_of, whole_lines
 from spark_job.infer.xml_sample import row_tag_of
 
-_READ: Mapping[bytes, str] = {b"PAR1": "parquet", b"Obj\x01": "avro", b"ORC": "orc"}
-_KNOWN: Mapping[bytes, str] = {
-    b"PK\x03\x04": "an Office document, or a zip by another name",
-    b"%PDF": "PDF",
-    b"\x89PNG": "an image",
-    b"\xff\xd8\xff": "an image",
-    b"GIF8": "an image",
-    b"SQLite format 3": "an SQLite database",
-    b"\x89HDF": "HDF5",
-    b"\x7fELF": "a program",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"Rar!": "a rar archive",
-    b"ARROW1": "an Arrow file",
-}
-_TAR_MARK, _TAR_AT = b"ustar", 257
 _MAX_BROKEN = 0.2
 """Share of lines that may be broken in a file of ndjson."""
 
@@ -44,13 +30,10 @@ class Sniffed:
 
 def sniff(head: Head) -> Sniffed:
     data = head.data
-    for mark, name in _READ.items():
+    for mark, name in READ.items():
         if data.startswith(mark):
             return Sniffed(name)
-    what = next((name for mark, name in _KNOWN.items() if data.startswith(mark)), None)
-    if what is None and data[_TAR_AT : _TAR_AT + len(_TAR_MARK)] == _TAR_MARK:
-        what = "a tar archive"
-    if what is not None:
+    if (what := foreign(data)) is not None:
         return Sniffed(None, what)
     if not data.strip():
         return Sniffed(None, "an empty file")
@@ -64,7 +47,7 @@ def sniff(head: Head) -> Sniffed:
 
 def _text(head: Head, text: str, encoding: str) -> Sniffed:
     begin = text.lstrip()[:1]
-    if text.lstrip()[:14].lower().startswith(("<!doctype html", "<html")):
+    if is_html(text):
         return Sniffed(None, "a page of HTML")
     if begin in ("{", "[") and encoding == "utf-8" and (found := _json(head)) is not None:
         return found

@@ -3,12 +3,16 @@
 import errno
 import io
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Collection
+from contextlib import ExitStack, suppress
 from typing import BinaryIO, cast
 
-from blizzard.errors import StorageBroken
+from blizzard.errors import BlizzardError, StorageBroken
+from blizzard.state.dead_letters import Stage
 from spark_job.formats.decompress import decompressed
-from spark_job.formats.protocol import Limits, Readable
+from spark_job.formats.marks import FIRST_BYTES, likeness
+from spark_job.formats.protocol import FileFault, Limits, Readable
+from spark_job.formats.reading import read_up_to
 
 CHUNK_BYTES = 4 << 20
 SLICE_CHUNK_BYTES = 1 << 20
@@ -37,7 +41,9 @@ class FileContent:
         self.path = path
         self.chunk_bytes = CHUNK_BYTES if slice_bytes is None else SLICE_CHUNK_BYTES
         self._size = size if slice_bytes is None else None
-        self._stored: CountedReader | CountedFile = CountedReader(raw)
+        self._raw = CountedReader(raw)
+        self._content = self._raw
+        self._stored: CountedReader | CountedFile = self._raw
         self._compression = compression
         self._limits = limits
         self._stack = stack
@@ -49,7 +55,15 @@ class FileContent:
         return self._stored.bytes_read
 
     def stream(self) -> Readable:
-        return decompressed(self._stored, self._compression, size=self._size)
+        if self._compression != "none":
+            self._content = CountedReader(decompressed(self._raw, self._compression, size=self._size))
+        return self._content
+
+    def likeness(self, stage: Stage, formats: Collection[str]) -> str | None:
+        """What the file begins like, if it cannot be read as one of these formats at this stage."""
+        if stage is Stage.DECOMPRESS:
+            return likeness(self._raw.beginning(), formats, self._compression)
+        return likeness(self._content.beginning(), formats, "none")
 
     def random_access(self) -> BinaryIO:
         """Also raises StorageBroken if the temporary file cannot be written."""
@@ -68,14 +82,24 @@ class FileContent:
 
 
 class CountedReader:
-    """Counts the bytes that were read of an object."""
+    """Counts the bytes that were read of an object, and knows the first ones."""
 
     def __init__(self, reader: Readable) -> None:
         self._reader = reader
+        self._first = b""
         self.bytes_read = 0
+
+    def beginning(self) -> bytes:
+        """At least what was read at first. Nothing can be read afterwards."""
+        if 0 < self.bytes_read == len(self._first) < FIRST_BYTES:
+            with suppress(FileFault, BlizzardError):
+                self._first += read_up_to(self._reader, FIRST_BYTES - len(self._first))
+        return self._first
 
     def read(self, size: int = -1, /) -> bytes:
         data = self._reader.read(size)
+        if not self.bytes_read:
+            self._first = data[:FIRST_BYTES]
         self.bytes_read += len(data)
         return data
 

@@ -1,10 +1,10 @@
 """What the records of one file come in: blocks of its format, numbered through the whole file."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from spark_job.formats.protocol import Block, Format
+from spark_job.formats.protocol import Block, FileFault, Format
 from spark_job.tasks.file_content import FileContent
 
 
@@ -54,14 +54,24 @@ class FileParts(Protocol):
 class SingleFile:
     """Of a file that is no zip."""
 
-    def __init__(self, file_format: Format[Any], content: FileContent) -> None:
+    def __init__(self, file_format: Format[Any], content: FileContent, formats: Collection[str]) -> None:
         self._format = file_format
         self._content = content
+        self._formats = formats
 
     @property
     def bytes_read(self) -> int:
         return self._content.bytes_read
 
     def parts(self, *, skip_records: int) -> Iterator[Part]:
-        for block in self._format.blocks(self._content, first_record=skip_records):
-            yield NumberedBlock(block, block.first_record)
+        try:
+            for block in self._format.blocks(self._content, first_record=skip_records):
+                yield NumberedBlock(block, block.first_record)
+        except FileFault as fault:
+            raise explained(fault, self._content, self._formats) from fault
+
+
+def explained(fault: FileFault, content: FileContent, formats: Collection[str]) -> FileFault:
+    """With what the content begins like, if that is nothing of these formats."""
+    what = content.likeness(fault.stage, formats)
+    return fault if what is None else FileFault(fault.stage, f"{fault.reason.rstrip('.')}; {what}")

@@ -38,6 +38,14 @@ class ReadSettings:
         return FileCompressions(self.format, self.options, self.compression)
 
     @property
+    def formats(self) -> frozenset[str]:
+        """Those of which the files may be."""
+        from spark_job.formats.read_rules import ReadRules
+
+        rules = ReadRules.of(self.format, self.options)
+        return frozenset([self.format] if rules is None else (rule.format for rule in rules.rules))
+
+    @property
     def ahead_bytes(self) -> int:
         """Memory for stored objects that are fetched ahead."""
         return self.memory_bytes // 8

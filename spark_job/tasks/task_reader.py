@@ -27,7 +27,7 @@ from spark_job.tasks.deferred_records import DeferredRecords
 from spark_job.tasks.error_context import add_file_names
 from spark_job.tasks.fetch import FetchAhead, FileFetch, TaskFile, fetch_files
 from spark_job.tasks.file_content import FileContent
-from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFile
+from spark_job.tasks.file_parts import FileParts, Part, RefusedMember, SingleFile, explained
 from spark_job.tasks.provenance import Provenance, RecordRange
 from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.record_pipeline import RecordPipeline
@@ -66,6 +66,7 @@ class TaskReader:
         self._store = store
         self._settings = settings
         self._format = file_format
+        self._formats = settings.formats
         self._compressions = settings.compressions()
         self._provenance = provenance
         self._new_writer = new_writer
@@ -145,15 +146,20 @@ class TaskReader:
             return GivenRecords(self._format, file.given, text)
         compression, size = self._compressions.of(file.path), reader.info.size
         if compression != ZIP:
-            return SingleFile(self._format, self._content(file, reader, size, compression, stack))
+            content = self._content(file, reader, size, compression, stack)
+            return SingleFile(self._format, content, self._formats)
         from spark_job.formats.zip_archive import ZipArchive  # few sources have one
         from spark_job.tasks.zip_members import ZipMembers
 
         def member(name: str, raw: Readable, size: int, stack: ExitStack) -> FileContent:
             return self._content(file, raw, size, self._compressions.of_member(file.path, name), stack)
 
-        archive = self._content(file, reader, size, "none", stack).random_access()
-        return ZipMembers(self._format, ZipArchive(archive, self._settings.limits), member)
+        content = self._content(file, reader, size, "none", stack)
+        try:
+            archive = ZipArchive(content.random_access(), self._settings.limits)
+        except FileFault as fault:
+            raise explained(fault, content, {*self._formats, ZIP}) from fault
+        return ZipMembers(self._format, self._formats, archive, member)
 
     def _content(self, file: TaskFile, raw: Readable, size: int, compression: str, stack: ExitStack) -> FileContent:
         limits, slice_bytes = self._settings.limits, file.slice_bytes

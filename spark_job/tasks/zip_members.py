@@ -4,14 +4,14 @@ A member is read twice. The first time shows how many records it has and that it
 one number, like a damaged record, and leaves no rows.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 from spark_job.formats.protocol import FileFault, Format, Readable
 from spark_job.formats.zip_archive import Member, ZipArchive
 from spark_job.tasks.file_content import FileContent
-from spark_job.tasks.file_parts import NumberedBlock, Part, RefusedMember
+from spark_job.tasks.file_parts import NumberedBlock, Part, RefusedMember, explained
 
 OpenMember = Callable[[str, Readable, int, ExitStack], FileContent]
 """From a member's name, its decompressed bytes, and their number; what it opens is closed with the stack."""
@@ -20,8 +20,11 @@ OpenMember = Callable[[str, Readable, int, ExitStack], FileContent]
 class ZipMembers:
     """Implements `FileParts`."""
 
-    def __init__(self, file_format: Format[Any], archive: ZipArchive, open_member: OpenMember) -> None:
+    def __init__(
+        self, file_format: Format[Any], formats: Collection[str], archive: ZipArchive, open_member: OpenMember
+    ) -> None:
         self._format = file_format
+        self._formats = formats
         self._archive = archive
         self._open_member = open_member
         self._bytes_before = 0
@@ -50,12 +53,13 @@ class ZipMembers:
         """The number of its records, or why it is refused."""
         if member.refusal is not None:
             return member.refusal
-        try:
-            with ExitStack() as stack:
-                blocks = self._format.blocks(self._open(member, stack), first_record=0)
+        with ExitStack() as stack:
+            content = self._open(member, stack)
+            try:
+                blocks = self._format.blocks(content, first_record=0)
                 return max((block.first_record + block.count for block in blocks), default=0)
-        except FileFault as fault:
-            return fault.reason
+            except FileFault as fault:
+                return explained(fault, content, self._formats).reason
 
     def _blocks(self, member: Member, start: int, skip: int) -> Iterator[NumberedBlock]:
         with ExitStack() as stack:

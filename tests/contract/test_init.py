@@ -68,7 +68,7 @@ def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: 
         f"looking at landing: at most {MAX_REQUESTS} LIST requests, and 90 files, of which at most 5,898,240 bytes"
     )
     assert "t:landing: 2 files of ndjson and csv in file://" in shown.out
-    assert "not read: 1 files, such as logo.png: an image" in shown.out
+    assert "not read: 1 files, such as logo.png: a PNG image" in shown.out
     assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
 
 
@@ -187,7 +187,7 @@ def test_files_without_an_extension_are_told_apart_from_what_their_pattern_match
     assert init() == 0
     text = (tmp_path / "pipelines.yaml").read_text()
     assert 'pattern: "**/[!._]*"' in text
-    assert "# the pattern also matches files such as logo.png (an image), which will be dead letters" in text
+    assert "# the pattern also matches files such as logo.png (a PNG image), which will be dead letters" in text
 
 
 def test_json_is_what_the_documentation_says(tmp_path: Path, capfd: Out) -> None:

@@ -389,6 +389,8 @@ def test_orc_and_avro_have_the_columns_of_their_schemas() -> None:
 def test_a_file_that_cannot_be_read_does_not_hide_the_others() -> None:
     store: MemoryStore = memory_store()
     files = [store.put("a.parquet", b"PAR1 broken"), store.put("b.parquet", parquet())]
+    files.append(store.put("c.parquet", b"<html>Forbidden</html>"))
     sample = observe_files(store, files, Reading("parquet", {}), 1 << 20)
     assert sample.files == 1
     assert "cannot be read: not valid Parquet" in sample.faults["a.parquet"]
+    assert sample.faults["c.parquet"].endswith("; it begins like a page of HTML")

@@ -6,11 +6,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
+from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.braced_lines import BracedLines, are_braced
 from spark_job.formats.json.json_records import JsonRecords
 from spark_job.formats.json.parser_limits import matches
 from spark_job.formats.lines import LineBlock, LineFormat, check_utf8, count_lines, joined
-from spark_job.formats.protocol import Limits, Parsed
+from spark_job.formats.marks import FIRST_BYTES, is_no_json
+from spark_job.formats.protocol import FileFault, Limits, Parsed
 
 
 class NdjsonFormat(LineFormat):
@@ -32,6 +34,8 @@ class NdjsonFormat(LineFormat):
 
     def check(self, block: LineBlock) -> None:
         check_utf8(block)
+        if not block.first_record and is_no_json(block.data[:FIRST_BYTES]):
+            raise FileFault(Stage.PARSE, "it is not JSON")
 
     def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
         are_all_braced = all(isinstance(block, BracedLines) for block in blocks)
