@@ -1,8 +1,6 @@
 """The messages of ranges, as formats take them."""
 
-from array import array
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -39,27 +37,25 @@ def messages_of(
 
 def columns_of(found: Sequence[Any]) -> MessageColumns:
     """By calls for all of them at once: Python does nothing for a single message, unless something is odd about it."""
-    offsets = _int64(array("q", map(_OFFSET, found)))
-    times, faults = _times(array("q", chain.from_iterable(map(_TIMESTAMP, found))))
+    offsets = pa.array([*map(_OFFSET, found)], pa.int64())
+    times, faults = _times(found)
     headers, unreadable = _headers(found)
     faults |= dict.fromkeys(unreadable, _UNREADABLE)
     return MessageColumns(offsets, times, [*map(_KEY, found)], headers, [*map(_VALUE, found)], faults)
 
 
-def _times(stamps: "array[int]") -> tuple[pa.Array, dict[int, str]]:
-    """`stamps`: the kind and the milliseconds of each message in turn. Null for a message without a time, or with one
-    that is a fault."""
-    kinds, times = _int64(stamps[::2]), _int64(stamps[1::2])
-    range_of = pc.min_max(times)
-    is_none = pc.equal(kinds, TIMESTAMP_NOT_AVAILABLE)
-    if not is_none.true_count and range_of["min"].as_py() >= FIRST_MS and range_of["max"].as_py() <= LAST_MS:
+def _times(found: Sequence[Any]) -> tuple[pa.Array, dict[int, str]]:
+    """Null for a message without a time, or with one that is a fault."""
+    times = pa.array([ms for kind, ms in map(_TIMESTAMP, found) if kind], pa.int64())  # TIMESTAMP_NOT_AVAILABLE is 0
+    least, most = pc.min_max(times).values()
+    if len(times) == len(found) and least.as_py() >= FIRST_MS and most.as_py() <= LAST_MS:
         return times, {}
-    times = pc.if_else(is_none, pa.scalar(None, pa.int64()), times)
-    faults, known = dict[int, str](), times.to_pylist()
-    for at, time_ms in enumerate(known):
-        if time_ms is not None and not FIRST_MS <= time_ms <= LAST_MS:
-            faults[at] = f"its time is {time_ms} ms, which is not in the years 1 to 9999; expected Unix milliseconds"
-            known[at] = None
+    known, faults = list[int | None](), dict[int, str]()
+    for at, (kind, ms) in enumerate(map(_TIMESTAMP, found)):
+        is_fit = FIRST_MS <= ms <= LAST_MS
+        known.append(ms if is_fit and kind != TIMESTAMP_NOT_AVAILABLE else None)
+        if not is_fit and kind != TIMESTAMP_NOT_AVAILABLE:
+            faults[at] = f"its time is {ms} ms, which is not in the years 1 to 9999; expected Unix milliseconds"
     return pa.array(known, pa.int64()), faults
 
 
@@ -76,7 +72,3 @@ def _headers(found: Sequence[Any]) -> tuple[Sequence[Headers] | None, list[int]]
             unreadable.append(len(headers))
             headers.append(None)
     return [some or () for some in headers] if any(headers) else None, unreadable
-
-
-def _int64(values: "array[int]") -> pa.Array:
-    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
