@@ -105,7 +105,7 @@ def _list(values: pa.Array, data_type: ArrayType, leaf: ConvertLeaf) -> Converte
     values = compact(values)
     elements = convert_nested(values.values, data_type.elementType, leaf)
     made = pa.ListArray.from_arrays(values.offsets, elements.values, type=column_type(data_type), mask=nulls(values))
-    return _of_parents(made, values.offsets, elements, "[]")
+    return _ofparents_of(made, values.offsets, elements, "[]")
 
 
 def _map(values: pa.Array, data_type: MapType, leaf: ConvertLeaf) -> ConvertedColumn:
@@ -113,7 +113,7 @@ def _map(values: pa.Array, data_type: MapType, leaf: ConvertLeaf) -> ConvertedCo
     keys = convert_nested(values.keys, data_type.keyType, leaf)
     if keys.doubtful or keys.values.null_count:  # a map without its keys is none
         doubtful = keys.doubtful | rows_where(keys.values.is_null())
-        bad = _parents(values.offsets, doubtful)
+        bad = parents_of(values.offsets, doubtful)
         kept = pa.array([None if row in bad else row for row in range(len(values))], pa.int64())
         found = _map(values.take(kept), data_type, leaf)
         return replace(found, doubtful=found.doubtful | bad)
@@ -121,16 +121,16 @@ def _map(values: pa.Array, data_type: MapType, leaf: ConvertLeaf) -> ConvertedCo
     made = pa.MapArray.from_arrays(
         values.offsets, keys.values, items.values, type=column_type(data_type), mask=nulls(values)
     )
-    return _of_parents(made, values.offsets, items, "{}")
+    return _ofparents_of(made, values.offsets, items, "{}")
 
 
-def _of_parents(made: pa.Array, offsets: pa.Array, elements: ConvertedColumn, mark: str) -> ConvertedColumn:
+def _ofparents_of(made: pa.Array, offsets: pa.Array, elements: ConvertedColumn, mark: str) -> ConvertedColumn:
     """What is known of the elements, by the rows that contain them."""
     return ConvertedColumn(
         made,
-        _parents(offsets, elements.doubtful),
-        _parents(offsets, elements.underflowed),
-        [Missing(mark + one.path, _parents(offsets, one.rows)) for one in elements.missing],
+        parents_of(offsets, elements.doubtful),
+        parents_of(offsets, elements.underflowed),
+        [Missing(mark + one.path, parents_of(offsets, one.rows)) for one in elements.missing],
     )
 
 
@@ -143,7 +143,7 @@ def nulls(values: pa.Array) -> pa.Array | None:
     return values.is_null() if values.null_count else None
 
 
-def _parents(offsets: pa.Array, elements: frozenset[int]) -> frozenset[int]:
+def parents_of(offsets: pa.Array, elements: frozenset[int]) -> frozenset[int]:
     """The rows that contain these elements."""
     if not elements:
         return frozenset()

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 
 from blizzard.config.field_places import in_place
 from spark_job.formats.converted_column import ConvertedColumn, rows_outside, rows_where
-from spark_job.formats.nested_columns import INTEGERS, column_type, convert_nested
+from spark_job.formats.nested_columns import INTEGERS, column_type, compact, convert_nested, parents_of
 from spark_job.formats.old_calendar import ANY, Earliest
 from spark_job.formats.value_texts import texts_of
 
@@ -138,6 +138,8 @@ def _leaf(earliest: Earliest, values: pa.Array, wanted: DataType) -> ConvertedCo
         moments = _moments(values, earliest.second if values.type.tz else earliest.local_second)
         made = texts_of(moments.values) if isinstance(wanted, StringType) else moments.values.view(column_type(wanted))
         return replace(moments, values=made)
+    if pa.types.is_nested(values.type):  # for STRING
+        return ConvertedColumn(texts_of(values), _outside_times(values, earliest))
     convert = _CONVERT.get(type(wanted))
     return ConvertedColumn(values.cast(column_type(wanted))) if convert is None else convert(values, wanted)
 
@@ -229,6 +231,21 @@ def _moments(values: pa.Array, first_second: int) -> ConvertedColumn:
     if unit == "ns":
         moments = pc.floor_temporal(moments, unit="microsecond")
     return ConvertedColumn(moments.cast(pa.timestamp("us")), outside)
+
+
+def _outside_times(values: pa.Array, earliest: Earliest) -> frozenset[int]:
+    """Rows that hold a date or a time at any depth that a column of its type does not take."""
+    kind, types = values.type, pa.types
+    if types.is_struct(kind):
+        return frozenset[int]().union(*(_outside_times(child, earliest) for child in values.flatten()))
+    if types.is_list(kind) or types.is_map(kind):
+        values = compact(values)
+        parts = (values.keys, values.items) if types.is_map(kind) else (values.values,)
+        inside = frozenset[int]().union(*(_outside_times(part, earliest) for part in parts))
+        return parents_of(values.offsets, inside)
+    if types.is_date(kind) or types.is_timestamp(kind):
+        return _leaf(earliest, values, StringType()).doubtful
+    return frozenset()
 
 
 def _without(values: pa.Array, rows: frozenset[int]) -> pa.Array:

@@ -95,6 +95,9 @@ def test_within_structs_and_arrays() -> None:
     stored = parquet(pa.array([{"a": [day]} for day in OLD_DAYS]), {"version": V2})
     found = read_file("parquet", "v STRUCT<a: ARRAY<DATE>>", stored)
     assert found.reasons == {0: "v: the value does not fit struct<a:array<date>>"}
+    found = read_file("parquet", "v STRING", stored)
+    assert found.reasons == {0: "v: the value does not fit string"}
+    assert [row["v"] for row in found.values] == ['{"a":["1582-10-15"]}', '{"a":["2026-11-21"]}']
 
 
 def test_files_that_are_read_together_keep_their_calendars() -> None:
