@@ -78,7 +78,8 @@ def corrupt_checkpoints(lake: EngineLake, *versions: int) -> None:
 def insert_foreign_row(lake: EngineLake) -> None:
     """By another program with the engine of the jobs."""
     if lake.chosen == "spark":
-        theirs = "named_struct('source', 'them', 'file', 'theirs', 'row', 0L, 'sequence', 7L)"
+        nothing = "'etag', cast(NULL AS STRING), 'modified', cast(NULL AS TIMESTAMP)"
+        theirs = f"named_struct('source', 'them', 'file', 'theirs', 'row', 0L, {nothing}, 'sequence', 7L)"
         lake.spark().sql(f"INSERT INTO delta.`{lake.table}` (id, n, _source) VALUES ('foreign', -1L, {theirs})")
         return
     theirs = {"source": "them", "file": "theirs", "row": 0, "sequence": 7}
