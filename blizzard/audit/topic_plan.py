@@ -115,11 +115,7 @@ def topic_backlog(
     is_new = state.checkpoint is None and not txn_lost
     checkpoint = state.checkpoint
     if checkpoint is None:
-        txns = txns_of(store) if state.version is not None else []
-        known = taken_over(txns, options, identity.source_id)
-        if options.take_over != NOTHING and (former := former_topics(store, txns, (), configured)):
-            check_not_renamed(former, brokers.cluster(), identity.source_id)
-        checkpoint = first_positions(brokers, options, TopicCheckpoint(identity.pipeline, identity.source), known)
+        checkpoint = _beginning(state, store, identity, brokers, options, configured)
     cluster = brokers.cluster()
     missing = topics_missing(options, cluster.topics.keys())
     try:
@@ -143,6 +139,22 @@ def topic_backlog(
     except (RecoveryError, RetryableError) as error:
         problem = str(error)
     return TopicBacklog(is_new, found, TXN_LOST if txn_lost else problem, missing)
+
+
+def _beginning(
+    state: TopicState,
+    store: ObjectStore,
+    identity: SourceIdentity,
+    brokers: Brokers,
+    options: KafkaOptions,
+    configured: Collection[str],
+) -> TopicCheckpoint:
+    """Of a source that has no checkpoint."""
+    txns = txns_of(store) if state.version is not None else []
+    known = taken_over(txns, options, identity.source_id)
+    if options.take_over != NOTHING and (former := former_topics(store, txns, (), configured)):
+        check_not_renamed(former, brokers.cluster(), identity.source_id)
+    return first_positions(brokers, options, TopicCheckpoint(identity.pipeline, identity.source), known)
 
 
 def _of_partition(partition: Partition, checkpoint: TopicCheckpoint, end: int, lost: int) -> PartitionBacklog:

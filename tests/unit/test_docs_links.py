@@ -39,9 +39,12 @@ def completed(fence: Fence) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("fence", PARTS, ids=str)
-def test_every_part_of_a_configuration_in_the_documents_is_valid(fence: Fence) -> None:
+def test_every_part_of_a_configuration_in_the_documents_is_valid(fence: Fence, tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n")
     text = json.dumps({"pipelines": {"p": completed(fence)}})
-    reading = read_config(text, dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "x"), name=str(fence), folder="/data")
+    reading = read_config(
+        text, dict.fromkeys(re.findall(r"\$\{(\w+)\}", text), "x"), name=str(fence), folder=str(tmp_path)
+    )
     assert [str(problem) for problem in reading.problems] == []
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 import spark_job.wiring
 from blizzard.manifest.pending_manifest import Manifest
@@ -135,22 +134,6 @@ def test_a_new_table_gets_everything_and_takes_the_place_of_the_old_one(
     assert lake.run(log=lambda event, /, **fields: events.append(f"{event} {fields.get('error', '')}")) == 1
     assert any("change `table_uri` to" in event for event in events)
     lake.check("lake", gone=frozenset({"later.ndjson"}))
-
-
-def test_a_type_that_the_old_table_cannot_take_is_in_the_new_one(lake: RebuildLake) -> None:
-    """It is the way out that the refusal names."""
-    lake.file.write_text(CONFIG.replace("amount BIGINT", "amount STRING"))
-    lake.land("d.ndjson")
-    said = list[str]()
-    assert lake.run(log=lambda event, **fields: said.append(f"{event} {fields}")) == 1
-    [refusal] = [each for each in said if "column amount: expected string, found bigint" in each]
-    assert "blizzard rebuild FILE --to URI" in refusal
-    for path in (lake.folder / "incoming").rglob("*.ndjson"):
-        path.write_text(path.read_text().replace('"amount": ', '"amount": "').replace("}", '"}'))
-    assert lake.rebuild_table(swap=False) == 0
-    rows = DeltaTable(str(lake.folder / "new")).to_pyarrow_table().to_pylist()
-    assert {row["amount"] for row in rows} == {"0", "1", "2"}
-    assert len(rows) == 12
 
 
 def test_without_a_swap_the_old_table_stays_as_it_is(lake: RebuildLake, told: list[dict[str, Any]]) -> None:

@@ -87,12 +87,9 @@ class KilledTable:
         """Commits that jobs have logged as made."""
         self._read_anew: set[str] = set()
         """Paths that operators had replaced."""
-        self._named: set[str] = set()
-        """Columns that files have brought, as of the last comparison."""
-        self._parts: set[int] = set()
-        """Versions of commits that left a part of a file to the next ones."""
-        self._done: list[str] = []
-        """Steps since the last successful comparison."""
+        self._named: set[str] = set()  # columns that files have brought, as of the last comparison
+        self._parts: set[int] = set()  # versions of commits that left a part of a file to the next ones
+        self._done: list[str] = []  # steps since the last successful comparison
         self.planned_kills: list[PlannedKill] = []
         """Since then."""
         folder.mkdir()
