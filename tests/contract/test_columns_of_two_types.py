@@ -10,12 +10,11 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from pyarrow import orc
 
 from blizzard.cli import main
+from tests.unit.table_files import orc_file, parquet
 
 pytestmark = pytest.mark.usefixtures("signals_as_before")
 
@@ -41,18 +40,6 @@ ROWS: Mapping[str, Sequence[Any]] = {
 }
 
 
-def parquet_file(table: pa.Table) -> bytes:
-    body = io.BytesIO()
-    pq.write_table(table, body)
-    return body.getvalue()
-
-
-def orc_file(table: pa.Table) -> bytes:
-    body = io.BytesIO()
-    orc.write_table(table, body)
-    return body.getvalue()
-
-
 def avro_file(table: pa.Table) -> bytes:
     body, fields = io.BytesIO(), [{"name": field.name, "type": avro_type(field.type)} for field in table.schema]
     fastavro.writer(body, {"type": "record", "name": "r", "fields": fields}, table.to_pylist())
@@ -69,7 +56,7 @@ def avro_type(kind: pa.DataType) -> Any:
     return of.get(kind) or dict(zip(("type", "logicalType"), times[kind], strict=True))
 
 
-WRITE: Mapping[str, Callable[[pa.Table], bytes]] = {"parquet": parquet_file, "orc": orc_file, "avro": avro_file}
+WRITE: Mapping[str, Callable[[pa.Table], bytes]] = {"parquet": parquet, "orc": orc_file, "avro": avro_file}
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +107,7 @@ def test_init_names_the_types_that_a_column_gives_up() -> None:
 def test_a_time_of_day_in_one_file_only_is_text() -> None:
     Path("landing").mkdir()
     for file, values in {"a": pa.array([1]), "b": pa.array([time(10)], pa.time64("us"))}.items():
-        Path(f"landing/{file}.parquet").write_bytes(parquet_file(pa.table({"v": values})))
+        Path(f"landing/{file}.parquet").write_bytes(parquet(pa.table({"v": values})))
     configure("infer", "parquet")
     assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
     rows = DeltaTable("lake/t").to_pyarrow_table()
@@ -130,7 +117,7 @@ def test_a_time_of_day_in_one_file_only_is_text() -> None:
 def test_a_number_that_a_double_cannot_hold_is_a_dead_letter() -> None:
     Path("landing").mkdir()
     for file, values in {"a": pa.array([1, (1 << 53) + 1]), "b": pa.array([1.5])}.items():
-        Path(f"landing/{file}.parquet").write_bytes(parquet_file(pa.table({"v": values})))
+        Path(f"landing/{file}.parquet").write_bytes(parquet(pa.table({"v": values})))
     configure("infer", "parquet")
     assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0
     assert sorted(DeltaTable("lake/t").to_pyarrow_table().column("v").to_pylist()) == [1.0, 1.5]

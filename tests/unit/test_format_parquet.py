@@ -8,30 +8,17 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
-from pyarrow import orc
 
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.formats.registry import open_format
 from spark_job.table.schema import columns_of
 from tests.unit.contents import StoredContent
 from tests.unit.format_reading import Read, read_file
+from tests.unit.table_files import orc_file, parquet
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 NAIVE = NOON.replace(tzinfo=None)
-
-
-def parquet(table: pa.Table, **options: Any) -> bytes:
-    file = io.BytesIO()
-    pq.write_table(table, file, **options)
-    return file.getvalue()
-
-
-def orc_file(table: pa.Table, **options: Any) -> bytes:
-    file = io.BytesIO()
-    orc.write_table(table, file, **options)
-    return file.getvalue()
 
 
 def column(values: list[Any], kind: pa.DataType, ddl: str, **options: Any) -> Read:

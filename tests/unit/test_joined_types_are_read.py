@@ -26,6 +26,7 @@ from spark_job.infer.typed_sample import avro_struct
 from spark_job.table.schema import columns_of
 from tests.unit.format_reading import read_file
 from tests.unit.odd_files import avro
+from tests.unit.table_files import orc_file, parquet
 
 MOMENT = datetime(2026, 11, 21, 10, 30, tzinfo=UTC)
 VALUES: dict[pa.DataType, Any] = {
@@ -133,18 +134,6 @@ def test_the_joined_type_takes_both_at_any_depth(one: pa.DataType, other: pa.Dat
             assert_reads(pa.array([value_of(kind), None], kind), ddl)
 
 
-def parquet_file(table: pa.Table) -> bytes:
-    body = io.BytesIO()
-    pq.write_table(table, body)
-    return body.getvalue()
-
-
-def orc_file(table: pa.Table) -> bytes:
-    body = io.BytesIO()
-    orc.write_table(table, body)
-    return body.getvalue()
-
-
 def stored(write: Callable[[pa.Table], bytes]) -> Iterator[tuple[bytes, pa.DataType]]:
     """A file of each type that the format has."""
     for kind, value in VALUES.items():
@@ -153,13 +142,13 @@ def stored(write: Callable[[pa.Table], bytes]) -> Iterator[tuple[bytes, pa.DataT
             body = write(pa.table({"v": array}))
         except (pa.ArrowException, NotImplementedError):
             continue
-        if write is parquet_file:
+        if write is parquet:
             yield body, pq.read_schema(io.BytesIO(body)).field("v").type
         else:
             yield body, orc.ORCFile(io.BytesIO(body)).schema.field("v").type
 
 
-@pytest.mark.parametrize(("name", "write", "least"), [("parquet", parquet_file, 35), ("orc", orc_file, 20)])
+@pytest.mark.parametrize(("name", "write", "least"), [("parquet", parquet, 35), ("orc", orc_file, 20)])
 def test_files_of_each_pair_of_types_are_read_by_the_joined_one(
     name: str, write: Callable[[pa.Table], bytes], least: int
 ) -> None:

@@ -22,7 +22,7 @@ from spark_job.tasks.read_settings import ReadSettings
 from spark_job.tasks.report import Report
 from spark_job.write.data_file import TableLayout
 from tests.unit.config_files import config, problems, source_lines
-from tests.unit.test_format_parquet import parquet
+from tests.unit.table_files import parquet
 
 RULES = """mixed:
   - {pattern: "**/*.csv*", format: csv, csv: {delimiter: ";"}}

@@ -10,7 +10,7 @@ import pytest
 from spark_job.formats.orc.reader import READER, OrcReader
 from spark_job.formats.protocol import FileFault
 from tests.unit.format_reading import read_file
-from tests.unit.test_format_parquet import orc_file
+from tests.unit.table_files import orc_file
 
 GOOD = orc_file(pa.table({"id": list(range(10))}))
 
