@@ -25,7 +25,24 @@ JUDGED = {
         "local disk": "100,000 files with random names, in batches, beside names in order: time on a local disk",
         "S3": "the same, over S3 with 30 ms a request",
     },
-    "latency": {"p50": "file dropped into a running job to rows visible, median", "p99": "the same, 99th percentile"},
+    "engine": {
+        "few": "`blizzard run --once` of three small files by the local engine, start of process to exit",
+        "big": "5,000,000 records in 100 files, whole process, time relative to a loop of pyarrow and deltalake",
+        "small": "1,000,000 records in 100,000 files, the same",
+        "memory": "peak memory of a run of three small files by the local engine",
+        "p50": "file announced to a running job of the local engine to rows visible, median",
+        "p99": "the same, 99th percentile",
+    },
+    "latency": {
+        "p50": "file announced to a running job on Spark to rows visible, median",
+        "p99": "the same, 99th percentile",
+    },
+    "kafka": {
+        "cold": "messages of a topic into Delta, throughput relative to Structured Streaming, cold",
+        "warm": "the same, warm",
+        "p50": "message produced to row visible, local engine, median",
+        "p99": "the same, 99th percentile",
+    },
     "s3": {
         "big": "throughput over S3 with 30 ms a request, relative to a local disk, large files",
         "small": "the same, files of ten records",
@@ -38,7 +55,14 @@ def as_summary(machine: Mapping[str, Any], results: Sequence[Result]) -> str:
     by_name = {result.name: result for result in on_most_cores(results)}
     compared = [row for name in ("big", "small") if name in by_name for row in _compared(by_name[name])]
     judged = {name: list(_judged(by_name, name)) for name in JUDGED}
-    rows = [*judged["latency"], *_finding(by_name), *judged["names"], *judged["s3"]]
+    rows = [
+        *judged["engine"],
+        *judged["latency"],
+        *judged["kafka"],
+        *_finding(by_name),
+        *judged["names"],
+        *judged["s3"],
+    ]
     lines: list[str] = []
     for columns, found in ((COMPARISON_COLUMNS, compared), (COLUMNS, rows)):
         if found:

@@ -33,7 +33,7 @@ def names_in(records: Iterable[Mapping[str, Any]]) -> list[str]:
 def wrong_schema(place: Place, log: LoggedCommits, sources: Iterable[str], names: Iterable[str]) -> str | None:
     """Each field has to be a column, and the history has to say who brought it. Returns a complaint, or None.
     `sources`: ids of all that write to the table."""
-    known = [name for _, actions in log for name in _columns(actions)]
+    known = [name for _, actions in log for name in columns_of(actions)]
     identities = [SourceIdentity(*one.split(":"), f"_blizzard/{one.replace(':', '_')}") for one in sources]
     brought = [
         field.path
@@ -48,7 +48,8 @@ def wrong_schema(place: Place, log: LoggedCommits, sources: Iterable[str], names
     return None
 
 
-def _columns(actions: Iterable[Mapping[str, Any]]) -> list[str]:
+def columns_of(actions: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Names in the schemas that a commit brings."""
     return [
         field["name"]
         for action in actions

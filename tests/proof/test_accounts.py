@@ -1,5 +1,6 @@
 """What a campaign compares with: a wrong letter, a lost commit or a lost content is seen, whatever the product says."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from tests.proof.kill import letters as kill_letters
 from tests.proof.kill.commit_claims import claimed_commits, missing_from_log
 from tests.proof.kill_calls.account import CHANGED, History, account, strangers, wrong_letters
 from tests.proof.kill_calls.places import MANY, Places
+from tests.proof.race.account import Row as RacedRow
+from tests.proof.race.account import rows_before
 from tests.unit.fakes import POISON, REFUSED, Row
 
 LARGE = [f"large {n}" for n in range(10)]
@@ -177,3 +180,52 @@ def test_a_place_is_untried_until_a_process_of_that_kind_is_killed_there() -> No
     places.died("job", "get", after=True)
     assert places.spared_of_many == []
     assert places.killed_at == 3
+
+
+# --- a DELETE that does not know a new column ---
+
+OLD_SCHEMA, NEW_SCHEMA = frozenset({"id", "n", "f1"}), frozenset({"id", "n", "f1", "f2"})
+
+
+def raced_row(number: int, **values: int) -> RacedRow:
+    return ("events:landing", "a", number, f"{number}", number, tuple(values.items()))
+
+
+REMOVED = Counter([raced_row(1, f1=1, f2=2), raced_row(2, f2=3), raced_row(3, f1=4)])
+
+
+@pytest.mark.parametrize(
+    ("added", "schemas", "before"),
+    [
+        ([], [OLD_SCHEMA, NEW_SCHEMA], []),
+        ([raced_row(2)], [OLD_SCHEMA, NEW_SCHEMA], [raced_row(2, f2=3)]),
+        (
+            [raced_row(1, f1=1), raced_row(2)],
+            [frozenset(), OLD_SCHEMA, NEW_SCHEMA],
+            [raced_row(1, f1=1, f2=2), raced_row(2, f2=3)],
+        ),
+        ([raced_row(1)], [OLD_SCHEMA - {"f1"}, OLD_SCHEMA, NEW_SCHEMA], [raced_row(1, f1=1, f2=2)]),
+    ],
+    ids=["lost nothing", "lost one", "lost two", "was analysed two schemas before"],
+)
+def test_a_delete_may_have_lost_the_values_of_columns_that_it_does_not_know(
+    added: list[RacedRow], schemas: list[frozenset[str]], before: list[RacedRow]
+) -> None:
+    assert rows_before(Counter(added), REMOVED, schemas) == Counter(before)
+
+
+@pytest.mark.parametrize(
+    ("added", "schemas"),
+    [
+        ([raced_row(1, f2=2)], [OLD_SCHEMA, NEW_SCHEMA]),
+        ([raced_row(2)], [NEW_SCHEMA, NEW_SCHEMA]),
+        ([raced_row(2)], [NEW_SCHEMA]),
+        ([raced_row(1, f1=9)], [OLD_SCHEMA, NEW_SCHEMA]),
+        ([raced_row(9)], [OLD_SCHEMA, NEW_SCHEMA]),
+        ([raced_row(2), raced_row(2)], [OLD_SCHEMA, NEW_SCHEMA]),
+        ([raced_row(1, f1=1), raced_row(2, f2=3)], [OLD_SCHEMA, NEW_SCHEMA]),
+    ],
+    ids=["an old column", "no new column", "one schema", "another value", "another row", "a row twice", "not of all"],
+)
+def test_a_delete_that_has_done_more_is_seen(added: list[RacedRow], schemas: list[frozenset[str]]) -> None:
+    assert rows_before(Counter(added), REMOVED, schemas) is None

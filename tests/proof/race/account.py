@@ -10,7 +10,7 @@ What others have removed stays removed, even if its file is announced again.
 import io
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -49,6 +49,10 @@ class Account:
     """How often jobs have widened a column."""
     texts: int = 0
     """That do not fit it."""
+    schemas: list[frozenset[str]] = field(default_factory=list)
+    """Columns of the table, oldest first."""
+    forgotten: int = 0
+    """Rows whose values in new columns a DELETE has lost."""
     log: list[tuple[int, list[dict[str, Any]]]] = field(default_factory=list)
     """As it was read."""
 
@@ -57,6 +61,8 @@ def account(place: Place) -> Account:
     """Reads the whole log. `faults` say what no operation of that name may do."""
     found, files = Account(log=[*places.log_of(place.table())]), _Files(place)
     for version, actions in found.log:
+        if names := new_fields.columns_of(actions):
+            found.schemas.append(frozenset(names))
         adds = [action["add"]["path"] for action in actions if "add" in action]
         removes = [action["remove"]["path"] for action in actions if "remove" in action]
         added, removed = files.rows(adds), files.rows(removes)
@@ -92,10 +98,30 @@ def _of_others(found: Account, version: int, operation: str, added: Counter[Row]
         found.faults.append(
             f"version {version}, {operation}: expected only rows of somebody else, found {[*added][:3]}"
         )
-    if operation in REMOVES and added:
+    forgotten = rows_before(added, removed, found.schemas) if operation in REMOVES else Counter[Row]()
+    if forgotten is None:
         found.faults.append(f"version {version}, {operation}: expected no new row, found {[*added][:3]}")
+    else:
+        found.forgotten += forgotten.total()
+        removed = removed - forgotten
     found.removed += removed
     found.removed -= added
+
+
+def rows_before(added: Counter[Row], removed: Counter[Row], schemas: Sequence[Collection[str]]) -> Counter[Row] | None:
+    """What the `added` rows of a DELETE were, if it has only lost their values in new columns; None: it did more.
+
+    Delta analyses a statement before it begins its transaction. A column that is added in between is unknown to the
+    statement, which writes the rows of its files again without the values in it. `schemas`: the table's, oldest first.
+    """
+    if not added:
+        return Counter()
+    for known in reversed(schemas[:-1]):
+        new = {*schemas[-1]} - {*known}
+        before = {(*row[:-1], tuple(value for value in row[-1] if value[0] not in new)): row for row in removed}
+        if new and all(times == 1 and row in before for row, times in added.items()):
+            return Counter(before[row] for row in added)
+    return None
 
 
 class _Files:

@@ -29,6 +29,7 @@ from tests.proof.race import account as race_account
 from tests.proof.race import wanted
 from tests.proof.race.landing import Landing
 from tests.proof.race.names import (
+    FORGOTTEN,
     MISSING,
     NOT_SMALLER,
     SMALLER,
@@ -246,6 +247,7 @@ class _Race:
         )
         wrong = [*race_account.complaints(found, self.place, SOURCES, self.claims), *self._wrong_in_newest(found)]
         self.run.counts[new_fields.ADDED] += found.brought
+        self.run.counts[FORGOTTEN] += found.forgotten
         if found.widened:
             self._count_widenings(found)
         if self.stuck:  # rows may be missing that no job has read yet

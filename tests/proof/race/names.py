@@ -9,6 +9,8 @@ NARROW_SOURCE, WIDE_SOURCE = "events:landing", "others:partner"
 OPERATIONS = ("VACUUM", "DELETE", "RESTORE", "OPTIMIZE", "ADD COLUMNS", "append")
 """Operations of another writer while jobs ingest."""
 MISSING = "never entered the table"
+FORGOTTEN = "rows whose values in new columns a DELETE of Delta has lost"
+"""A count."""
 TORN = "a commit in the log is no JSON"
 UNREADABLE = "a data file that the log names cannot be read"
 SMALLER = "(the smallest race that failed as well, of so many that were tried: {})"
