@@ -43,6 +43,7 @@ def set_up(root: Path, *, this_python: bool, without_java: bool = False) -> None
     # First, because it is quick: a missing JDK should be reported before minutes of installing packages.
     java = None if without_java else find_jdk()
     venv = Venv(root)
+    venv.refuse_link()
     # Concurrent set-ups of one checkout would delete each other's files.
     with locked(root / ".cache" / "setup.lock"):
         if venv.needs_packages(this_python=this_python):

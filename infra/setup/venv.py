@@ -52,6 +52,7 @@ class Venv:
         put_stamp(self._packages, self.packages_key())
 
     def _clear(self) -> None:
+        self.refuse_link()
         if self.folder.exists() and not self._began.exists():
             raise SetupError(f"{self.folder} exists and was not made by this set-up: move or delete it, and run again")
         if self.folder.exists():
@@ -61,6 +62,14 @@ class Venv:
                     shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
         self.folder.mkdir(exist_ok=True)
         self._began.touch()
+
+    def refuse_link(self) -> None:
+        """What is behind a link may be the environment of another checkout. Raises SetupError."""
+        if self.folder.is_symlink():
+            raise SetupError(
+                f"{self.folder} is a symbolic link to {self.folder.readlink()}, and the set-up would change what is "
+                "there: remove the link, and run again"
+            )
 
     def needs_project(self) -> bool:
         return not is_stamped(self._project, digest(self._root / "pyproject.toml"))

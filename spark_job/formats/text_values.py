@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -232,13 +233,41 @@ def _by_format(values: pa.Array, form: str, wanted: pa.DataType, made: Callable[
 
     def read(text: str) -> Any:
         if text not in known:
-            try:
-                known[text] = made(datetime.strptime(text, form))  # noqa: DTZ007 - `made` adds the zone
-            except ValueError:
-                known[text] = None
+            known[text] = _by_strptime(text, form, made)
         return known[text]
 
     return convert_one_by_one(values, wanted, read)
+
+
+def _by_strptime(text: str, form: str, made: Callable[[datetime], Any]) -> Any:
+    whole = _whole_numbers(form)
+    if whole is not None and whole.fullmatch(text) is None:
+        return None
+    try:
+        return made(datetime.strptime(text, form))  # noqa: DTZ007 - `made` adds the zone
+    except ValueError:
+        return None
+
+
+_DIGITS = {"Y": "{4}", **dict.fromkeys("ymdHIMS", "{2}"), "j": "{3}", "f": "{1,6}"}
+
+
+@cache
+def _whole_numbers(form: str) -> re.Pattern[str] | None:
+    """Of a format in which numbers follow each other, such as %Y%m%d: strptime also takes fewer digits, and guesses
+    which number lacks one: the pattern of text in which none does. None: the format is another one."""
+    parts: list[tuple[str, str]] = re.findall(r"%(.)|([^%]+)", form, re.DOTALL)
+    numbers = [directive in _DIGITS for directive, _ in parts]
+    beside = [one and next_one for one, next_one in pairwise(numbers)]
+    if not any(beside):
+        return None
+    pattern = ""
+    for (directive, literal), before, after in zip(parts, [False, *beside], [*beside, False], strict=True):
+        if literal:
+            pattern += re.sub(r"(\\?\s)+", r"\\s*", re.escape(literal))
+        else:
+            pattern += f"[0-9]{_DIGITS[directive]}" if before or after else ".+?"
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
 _DIRECTIVES = {"Y": "[0-9]{4}", **dict.fromkeys("mdHMS", "[0-9]{2}"), "f": "[0-9]{1,6}"}

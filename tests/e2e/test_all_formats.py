@@ -1,7 +1,8 @@
 """A bucket with files of every format at once, ingested by the deployed stack."""
 
+import json
 import time
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,10 @@ from blizzard.config.load import load_config
 from blizzard.environment import variables
 from infra.local.stack.local_stack import LocalStack, local_stack
 from tests.e2e.stack_world import FAST_PARAMETERS, SCHEDULES_OFF, TIMEOUT_SECS
-from tests.unit.test_examples import ROWS
+from tests.unit.example_rows import LETTERS, ROWS, Row, plain
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = {name: ROOT / "examples" / f"local-{name}.yaml" for name in ROWS if name != "ndjson"}
+EXAMPLES = {name: ROOT / "examples" / f"local-{name}.yaml" for name in ROWS}
 
 
 def sources_of_the_examples() -> str:
@@ -30,12 +31,34 @@ def sources_of_the_examples() -> str:
     return "\n".join(lines) + "\n"
 
 
-def rows_by_source(stack: LocalStack) -> Counter[str]:
+def rows_by_source(stack: LocalStack) -> dict[str, list[Row]]:
+    """In the order of files and records; a column that has no value for the row is left out."""
     options = {**stack.aws.environment(), "AWS_ALLOW_HTTP": "true"}
     if not DeltaTable.is_deltatable("s3://lake/all", options):
-        return Counter()
-    rows = DeltaTable("s3://lake/all", storage_options=options).to_pyarrow_table(columns=["_source"]).to_pylist()
-    return Counter(row["_source"]["source"].partition(":")[2] for row in rows)
+        return {}
+    found: dict[str, list[Row]] = {}
+    for row in DeltaTable("s3://lake/all", storage_options=options).to_pyarrow_table().to_pylist():
+        found.setdefault(row["_source"]["source"].partition(":")[2], []).append(with_values(plain(row)))
+    return {source: sorted(rows, key=lambda row: row[:2]) for source, rows in found.items()}
+
+
+def with_values(row: Row) -> Row:
+    file, number, columns = row
+    return file, number, {name: value for name, value in columns.items() if value is not None}
+
+
+def letters_by_source(stack: LocalStack) -> dict[str, list[tuple[str, int]]]:
+    s3, found = stack.client("s3"), dict[str, list[tuple[str, int]]]()
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket="lake", Prefix="all/_blizzard/"):
+        for key in (info["Key"] for info in page.get("Contents", ()) if "/dead_letters/" in info["Key"]):
+            for line in s3.get_object(Bucket="lake", Key=key)["Body"].read().splitlines():
+                letter = json.loads(line)
+                found.setdefault(letter["source"].partition(":")[2], []).append((letter["path"], letter["row"]))
+    return found
+
+
+def count(rows: Mapping[str, Sequence[Row]]) -> dict[str, int]:
+    return {source: len(some) for source, some in rows.items()}
 
 
 @pytest.mark.spark
@@ -46,7 +69,7 @@ def test_a_bucket_with_all_formats_is_ingested(tmp_path: Path) -> None:
     formats = {name for _, source in load_config(config, variables()).sources() for name in source.formats}
     assert formats == {*FILE_FORMATS} - {"mixed"}
     parameters = {**FAST_PARAMETERS, **SCHEDULES_OFF, "LandingPrefix": "formats/"}
-    expected = Counter({name: ROWS[name][0] for name in EXAMPLES})
+    expected = {name: [with_values(row) for row in ROWS[name]] for name in EXAMPLES}
     with local_stack(config, parameters=parameters, folder=tmp_path / "stack", retry_after_secs=1) as stack:
         for name in EXAMPLES:
             folder = ROOT / "examples" / "data" / "formats" / name
@@ -54,6 +77,7 @@ def test_a_bucket_with_all_formats_is_ingested(tmp_path: Path) -> None:
                 key = f"formats/{name}/{file.name}"
                 stack.client("s3").put_object(Bucket=stack.landing, Key=key, Body=file.read_bytes())
         deadline = time.monotonic() + TIMEOUT_SECS
-        while rows_by_source(stack) != expected and time.monotonic() < deadline:
+        while count(rows_by_source(stack)) != count(expected) and time.monotonic() < deadline:
             time.sleep(1)
         assert rows_by_source(stack) == expected, stack.logs("job")[-3000:]
+        assert letters_by_source(stack) == LETTERS

@@ -93,7 +93,7 @@ VALUES: Mapping[str, Sequence[str]] = {
 
 DIFFERENT: Mapping[str, Mapping[str, tuple[Any, Any]]] = {
     "STRING": {
-        # "an empty field in quotes"
+        # "an empty field in quotes, or another of `null_values` in quotes"
         '""': (None, ""),
         # "text after a closing quote"
         '"x"y': ('"x"y', REFUSED),
@@ -109,10 +109,10 @@ DIFFERENT: Mapping[str, Mapping[str, tuple[Any, Any]]] = {
         # "`+Inf`"
         "+Inf": (REFUSED, float("inf")),
     },
-    # "commas in a number"
+    # The row "commas in a number: `1,5`"
     "DECIMAL(4,2)": {"1,5": (Decimal("15.00"), REFUSED)},
     "DATE": {
-        # "outside the years 1 to 9999"
+        # "`DATE`, `TIMESTAMP` outside the years 1 to 9999, such as `19750`"
         "0000-01-01": (-719_528, REFUSED),
         "12026-01-01": (3_672_879, REFUSED),
         "-2026-01-01": (-1_459_509, REFUSED),
@@ -121,19 +121,21 @@ DIFFERENT: Mapping[str, Mapping[str, tuple[Any, Any]]] = {
         **dict.fromkeys((" 2026-01-01", "+2026-01-01"), (date(2026, 1, 1), REFUSED)),
     },
     "TIMESTAMP": {
-        # "minutes and a zone without seconds"
+        # The row "minutes and a zone without seconds: `2026-11-21T10:00Z`"
         "2026-11-21T10:00Z": (REFUSED, TEN),
-        # "a time without a date"
+        # The row "a time without a date: `10:00`"
         **dict.fromkeys(("10:00", "T10:00"), (TODAY, REFUSED)),
-        # "other forms of zones, an hour alone, a point without digits, a blank before it"
+        # Row "other zones: `Europe/Berlin`, `UTC`, `GMT+1`, `+5:30`, `+02:00:30`; an hour alone; a
+        # point without digits"
         "2026-11-21T10:00:00Europe/Berlin": (TEN.replace(hour=9), REFUSED),
         "2026-11-21T10:00:00 UTC": (TEN, REFUSED),
         "2026-11-21T10:00:00GMT+1": (TEN.replace(hour=9), REFUSED),
         "2026-11-21T10:00:00+5:30": (TEN.replace(hour=4, minute=30), REFUSED),
         "2026-11-21T10:00:00+02:00:30": (TEN.replace(hour=7, minute=59, second=30), REFUSED),
         **dict.fromkeys(("2026-11-21T10", "2026-11-21T10:00:00.", "2026-11-21T10:00:00.Z"), (TEN, REFUSED)),
+        # "a blank or `+` before a date"
         " 2026-11-21": (DAY, REFUSED),
-        # "outside the years 1 to 9999"
+        # "`DATE`, `TIMESTAMP` outside the years 1 to 9999, such as `19750`"
         "9999-12-31T23:59:59-01:00": (253_402_304_399_000_000, REFUSED),
         "0001-01-01T00:00:00+01:00": (-62_135_600_400_000_000, REFUSED),
     },
@@ -166,14 +168,17 @@ def row(number: Any, text: Any) -> dict[str, Any]:
 
 ONE_LINE = {"header": True, "escape": '"'}
 FILES: Mapping[str, tuple[bytes, dict[str, Any], dict[str, Any], Any, Any]] = {
+    # "`escape`"
     "a quote is doubled, for Spark escaped": (
         b'id,v\n1,"a""b"\n', {}, {"header": True}, [row(1, '"a""b"')], [row(1, 'a"b')],
     ),
+    # "a doubled quote although there is an `escape`"
     "a doubled quote, with an escape": (
         b'id,v\n1,"a""b"\n2,"a\\"b"\n3,a\\b\n4,"a\\nb"\n5,"a\\\\b"\n', {"escape": "\\"}, {"header": True},
         [row(1, '"a""b"'), row(2, 'a"b'), row(3, "a\\b"), row(4, "a\\nb"), row(5, "a\\b")],
         [row(1, 'a"b'), row(2, 'a"b'), row(3, "a\\b"), row(4, "a\\nb"), row(5, "a\\b")],
     ),
+    # "`header`"
     "no header by default": (
         b"1,a\n", {}, {}, [row(1, "a")], FILE_REFUSED,
     ),
@@ -186,12 +191,13 @@ FILES: Mapping[str, tuple[bytes, dict[str, Any], dict[str, Any], Any, Any]] = {
     "names in another case": (
         b"ID,v\n1,a\n", {}, RFC_4180, [row(1, "a")], [row(None, "a")],
     ),
+    # "an empty file"
     "no header in an empty file": (b"", {}, RFC_4180, [], FILE_REFUSED),
-    "too few or too many fields": (
+    "too many or too few fields": (
         b"id,v\n1\n2,a,b\n3,\n", {}, RFC_4180,
         [row(1, REFUSED), row(2, "a"), row(3, None)], [REFUSED, REFUSED, row(3, None)],
     ),
-    "a value that does not fit": (b"id,v\nx,a\n", {}, RFC_4180, [row(REFUSED, "a")], [REFUSED]),
+    "a value that does not fit its column": (b"id,v\nx,a\n", {}, RFC_4180, [row(REFUSED, "a")], [REFUSED]),
     "text after a closing quote": (
         b'id,v\n1,"a"b\n2,"a" \n3, "a"\n', {}, RFC_4180,
         [row(1, '"a"b'), row(2, "a"), row(3, ' "a"')], [REFUSED, REFUSED, row(3, ' "a"')],
@@ -199,6 +205,7 @@ FILES: Mapping[str, tuple[bytes, dict[str, Any], dict[str, Any], Any, Any]] = {
     "a quote that does not close": (
         b'id,v\n1,a\n2,"b\n3,c\n', {}, RFC_4180, [row(1, "a"), row(2, "b\n3,c\n")], [row(1, "a"), REFUSED],
     ),
+    # "line ends within quotes"
     "line ends in quotes, without multiLine": (
         b'id,v\n1,"a\nb"\n2,c\n', {}, ONE_LINE,
         [row(1, "a"), row(REFUSED, REFUSED), row(2, "c")], [row(1, "a\nb"), row(2, "c")],
@@ -207,8 +214,10 @@ FILES: Mapping[str, tuple[bytes, dict[str, Any], dict[str, Any], Any, Any]] = {
         b'id,v\r\n1,"a\r\nb"\r\n', {}, RFC_4180, [row(1, "a\nb")], [row(1, "a\r\nb")],
     ),
     "CRLF in quotes in a file of LF": (b'id,v\n1,"a\r\nb"\n', {}, RFC_4180, [row(1, "a\r\nb")], [row(1, "a\r\nb")]),
+    # The row "a carriage return outside quotes"
     "a lone CR, with multiLine": (b"id,v\n1,a\rb\n", {}, RFC_4180, [row(1, "a\rb")], [REFUSED]),
     "a lone CR, without multiLine": (b"id,v\n1,a\r2,b\n", {}, ONE_LINE, [row(1, "a"), row(2, "b")], [REFUSED]),
+    # "a line of blanks, or of tabs"
     "lines of blanks, with multiLine": (
         b"id,v\n\n   \n1,a\n", {}, RFC_4180, [row(REFUSED, REFUSED), row(1, "a")], [row(1, "a")],
     ),
@@ -220,12 +229,14 @@ FILES: Mapping[str, tuple[bytes, dict[str, Any], dict[str, Any], Any, Any]] = {
     "comments": (
         b"#x\nid,v\n#1,a\n2,b\n", {"comment": "#"}, {**RFC_4180, "comment": "#"}, [row(2, "b")], [row(2, "b")],
     ),
+    # "an empty field in quotes, or another of `null_values` in quotes"
     "null in quotes": (
         b'id,v\n1,NULL\n2,"NULL"\n3,\n', {"null_values": ["NULL"]}, {**RFC_4180, "nullValue": "NULL"},
         [row(1, None), row(2, None), row(3, None)], [row(1, None), row(2, "NULL"), row(3, "")],
     ),
     "a mark at the start": (b"\xef\xbb\xbfid,v\n1,a\n", {}, RFC_4180, [row(1, "a")], [row(1, "a")]),
-    "NUL": (b"id,v\n1,a\0b\n", {}, RFC_4180, [row(1, "a\0b")], FILE_REFUSED),
+    "NUL bytes": (b"id,v\n1,a\0b\n", {}, RFC_4180, [row(1, "a\0b")], FILE_REFUSED),
+    # "bytes that are not of `encoding`"
     "not UTF-8": (b"id,v\n1,a\xffb\n", {}, RFC_4180, [row(1, "a\ufffdb")], FILE_REFUSED),
     "nothing is quoted": (
         b'id,v\n1,"a\n2,"b"\n', {"quote": None}, {"header": True, "quote": ""},
@@ -243,12 +254,14 @@ def test_files(comparison: Comparison, name: str) -> None:
 
 
 def test_null_in_a_not_null_column(comparison: Comparison) -> None:
+    """null in a NOT NULL column"""
     ddl, stored = "id INT NOT NULL, v STRING", b"id,v\n,a\n"
     assert comparison.spark("csv", ddl, stored, **RFC_4180) == [row(None, "a")]
     assert comparison.ours("csv", ddl, stored) == [REFUSED]
 
 
 def test_forms_of_dates(comparison: Comparison) -> None:
+    """`1.2.2026` by the format of two digits each"""
     ddl, stored = "id INT, v DATE", b"id,v\n1,21.11.2026\n2,1.2.2026\n3,2026-11-21\n"
     sparks = comparison.spark("csv", ddl, stored, **RFC_4180, dateFormat="dd.MM.yyyy")
     assert sparks == [row(1, date(2026, 11, 21)), row(2, REFUSED), row(3, REFUSED)]

@@ -28,14 +28,15 @@ JSON_FILES: Mapping[str, tuple[bytes, str | None, Any, Any]] = {
     "objects that follow each other": (b'{"id": 1}\n{"id": 2}', None, [row(1)], [row(1), row(2)]),
     "text after the array": (b'[{"id": 1}] {"id": 2}', None, [row(1)], FILE_REFUSED),
     "an array that does not end": (b'[{"id": 1},{"id": 2}', None, [LOST], FILE_REFUSED),
+    # "an element that is not JSON, or no object"
     "an element that is not JSON": (b'[{"id": 1},{"id": x}]', None, [LOST], [row(1), REFUSED]),
     "an element that is no object": (b'[{"id": 1},7,null]', None, [LOST], [row(1), REFUSED, REFUSED]),
-    "a value that does not fit": (
+    "a value that does not fit its column": (
         b'[{"id": 1},{"id": "x"}]', None, [row(1, REFUSED), row(REFUSED, REFUSED)], [row(1), REFUSED],
     ),
     "an empty file": (b"", None, [], FILE_REFUSED),
     "names in another case": (b'[{"ID": 1}]', None, [row(None)], [row(None)]),
-    "an array inside": (b'{"a": {"b": [{"id": 1}]}}', "a.b", [row(None)], [row(1)]),
+    "an array inside an object": (b'{"a": {"b": [{"id": 1}]}}', "a.b", [row(None)], [row(1)]),
 }  # fmt: skip
 """By name: the file, our option `records`, Spark's rows and ours."""
 
@@ -75,29 +76,29 @@ XML_VALUES: Mapping[str, Sequence[str]] = {
     "TIMESTAMP_NTZ": ["2026-11-21T10:00:00", "2026-11-21T10:00:00Z", "2026-11-21", "2026-11-21T10:00"],
 }
 XML_DIFFERENT: Mapping[str, Mapping[str, tuple[Any, Any]]] = {
-    # "the least number of a type"
+    # "the least `INT` or `BIGINT`"
     "INT": {
         "-2147483648": (REFUSED, -2147483648),
-        # "two signs, digits of other scripts"
+        # "two signs, digits of other scripts; `1` and `0` for `BOOLEAN`"
         "--5": (5, REFUSED),
         "+-5": (-5, REFUSED),
         "\u0663": (3, REFUSED),
     },
     "DOUBLE": {
-        # "`Inf`"
+        # "`Inf`, `-Inf`"
         "Inf": (REFUSED, float("inf")),
         "-Inf": (REFUSED, float("-inf")),
-        # "`1,234.5`, `0x1p3`, `1d`, `-NaN` for a number"
+        # "commas in a number, `0x1p3`, `1d`, `-NaN`, the year 0, other forms of times"
         "1d": (1.0, REFUSED),
         "0x1p3": (8.0, REFUSED),
         "1,234.5": (1234.5, REFUSED),
         "-NaN": (float("nan"), REFUSED),
     },
     "DECIMAL(4,2)": {"1,5": (Decimal("15.00"), REFUSED)},
-    # "`1` and `0` for a BOOLEAN"
+    # "two signs, digits of other scripts; `1` and `0` for `BOOLEAN`"
     "BOOLEAN": {"1": (True, REFUSED), "0": (False, REFUSED)},
     "DATE": {
-        # "`2026-1-2`, `2026-11`, `2026` or a timestamp for a DATE"
+        # "`2026-1-2`, `2026-11`, `2026` or a timestamp for a `DATE`"
         "2026-1-2": (REFUSED, date(2026, 1, 2)),
         "2026-11": (REFUSED, date(2026, 11, 1)),
         "2026": (REFUSED, date(2026, 1, 1)),
@@ -137,22 +138,36 @@ def test_values_of_xml_are_sparks_but_for_a_list_of_differences(comparison: Comp
 
 ENTITY = b'<!DOCTYPE all [<!ENTITY e "x">]>'
 XML_FILES: Mapping[str, tuple[str, bytes, Any, Any]] = {
+    # "an element twice, for a column that is no `ARRAY`"
     "an element twice": (DDL, b"<all><one><id>1</id><id>2</id></one></all>", [row(2)], [REFUSED]),
-    "a value that does not fit": (DDL, b"<all><one><v>a</v><id>x</id></one></all>", [row(REFUSED, "a")], [REFUSED]),
+    "a value that does not fit its column": (
+        DDL, b"<all><one><v>a</v><id>x</id></one></all>", [row(REFUSED, "a")], [REFUSED],
+    ),
     "fields after it": (DDL, b"<all><one><id>x</id><v>a</v></one></all>", [LOST], [REFUSED]),
+    # "an attribute that does not fit its column"
     "an attribute that does not fit": ("_id INT", b'<all><one id="x"/></all>', FILE_REFUSED, [REFUSED]),
     "an empty attribute": ("_id INT", b'<all><one id=""/></all>', FILE_REFUSED, [{"_id": None}]),
+    # "what is not well-formed"
     "not well-formed": (
         DDL, b"<all><one><id>1</id></one><one><id>2</one><one><id>3</id></one></all>", [row(1), LOST], FILE_REFUSED,
     ),
     "the end is missing": (DDL, b"<all><one><id>1</id></one>", [row(1)], FILE_REFUSED),
+    # "a file that declares entities"
     "an entity": (DDL, ENTITY + b"<all><one><v>&e;</v></one></all>", [LOST], FILE_REFUSED),
+    # "no element named `row_tag`"
     "no record": (DDL, b"<all><two><id>1</id></two></all>", [], FILE_REFUSED),
+    # "names that differ in case"
     "names in another case": (DDL, b"<all><one><ID>1</ID></one></all>", [row(1)], [row(None)]),
+    # "elements within a `STRING`"
     "an element in a STRING": (DDL, b"<all><one><v>a<b>c</b>d</v></one></all>", [row(None, "a<b>c</b>d")], [REFUSED]),
     "a map that is empty": ("m MAP<STRING, INT>", b"<all><one><m/></one></all>", [{"m": None}], [{"m": None}]),
+    # "a `MAP` of attributes alone"
     "a map of attributes alone": (
         "m MAP<STRING, INT>", b'<all><one><m a="5"/></one></all>', [{"m": None}], [{"m": {"_a": 5}}],
+    ),
+    "a map of attributes and elements": (
+        "m MAP<STRING, INT>", b'<all><one><m a="5"><b>6</b></m></one></all>',
+        [{"m": {"_a": 5, "b": 6}}], [{"m": {"_a": 5, "b": 6}}],
     ),
     "a record inside another": (
         "id INT, one STRUCT<id: INT>", b"<all><one><id>1</id><one><id>2</id></one></one></all>",
@@ -165,6 +180,7 @@ XML_FILES: Mapping[str, tuple[str, bytes, Any, Any]] = {
     "nulls in an array": (
         "t ARRAY<INT>", b"<all><one><t>1</t><t/></one></all>", [{"t": [1, None]}], [{"t": [1, None]}],
     ),
+    # "the least `INT` or `BIGINT`"
     "the least BIGINT": (
         "v BIGINT", b"<all><one><v>-9223372036854775808</v></one></all>", [{"v": REFUSED}], [{"v": -(1 << 63)}],
     ),
@@ -183,6 +199,7 @@ def test_xml_files(comparison: Comparison, name: str) -> None:
 
 
 def test_xml_null_in_a_not_null_column(comparison: Comparison) -> None:
+    """null in a NOT NULL column"""
     ddl, stored = "id INT NOT NULL, v STRING", b"<all><one><v>a</v></one></all>"
     assert comparison.spark("xml", ddl, stored, rowTag="one") == [row(None, "a")]
     assert comparison.ours("xml", ddl, stored, row_tag="one") == [REFUSED]
@@ -195,9 +212,10 @@ def texts(*values: Any) -> list[Any]:
 TEXT_FILES: Mapping[str, tuple[bytes, bool, Any, Any]] = {
     "LF": (b"a\n\n  \nb", False, texts("a", "", "  ", "b"), texts("a", "", "  ", "b")),
     "CRLF": (b"a\r\nb\r\n", False, texts("a", "b"), texts("a", "b")),
-    "CR alone": (b"a\rb\r", False, texts("a", "b"), texts("a\rb\r")),
+    "a CR without an LF": (b"a\rb\r", False, texts("a", "b"), texts("a\rb\r")),
     "a mark at the start": (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", False, texts("a", "\ufeffb"), texts("a", "\ufeffb")),
     "a whole file": (b"a\r\nb\n", True, texts("a\r\nb\n"), texts("a\r\nb\n")),
+    # "a byte-order mark, with `whole`"
     "a mark at the start of a whole file": (b"\xef\xbb\xbfa\n", True, texts("\ufeffa\n"), texts("a\n")),
 }
 """By name: the file, whether it is read as a whole, Spark's rows and ours."""
@@ -211,7 +229,7 @@ def test_text_files(comparison: Comparison, name: str) -> None:
 
 
 def test_text_that_is_not_utf8(comparison: Comparison) -> None:
-    """Spark stores the bytes in its STRING."""
+    """bytes that are not UTF-8: Spark stores them in its STRING."""
     stored = b"a\nna\xefve\nb\n"
     with pytest.raises(UnicodeDecodeError):
         comparison.spark("text", "value STRING", stored)

@@ -84,7 +84,7 @@ PARQUET_EQUAL: Mapping[str, Sequence[tuple[str, Any]]] = {
 }  # fmt: skip
 """By column: what the file holds, and the value that both read."""
 PARQUET_SPARK_READS: Mapping[str, Sequence[tuple[str, Any, Any]]] = {
-    # "300 in a 32-bit integer, for `TINYINT`", "unsigned integers of the column's width"
+    # "300 in a 32-bit integer, for `TINYINT`", "unsigned integers of the column's width, for `TINYINT` and `SMALLINT`"
     "TINYINT": [("int32 of 300", 44, REFUSED), ("uint8", -56, FILE_REFUSED), ("date", 42, FILE_REFUSED)],
     "SMALLINT": [("uint16", -5_536, FILE_REFUSED)],
     # "dates, times, timestamps and durations for a number"
@@ -109,21 +109,19 @@ PARQUET_SPARK_REFUSES: Sequence[tuple[str, str, Any]] = [
     *(("INT", "double", FILE_REFUSED), ("FLOAT", "double", FILE_REFUSED), ("FLOAT", "int32", FILE_REFUSED)),
     *(("DECIMAL(4,2)", "decimal(12,2)", FILE_REFUSED), ("DECIMAL(4,2)", "int32", FILE_REFUSED)),
     *(("DATE", "ts us", FILE_REFUSED), ("TIMESTAMP", "int64", FILE_REFUSED), ("INT", "list", FILE_REFUSED)),
-    # "values of other types for `STRING`"
+    # "values of other types for `STRING`; 64-bit integers and decimals for `DOUBLE`; integers of 8 and 16 bits for
+    # `FLOAT`, and for a `DECIMAL` without 10 digits before the point; dates for `TIMESTAMP`"
     *(("STRING", "int32", "5"), ("STRING", "date", "2026-11-21"), ("STRING", "bool", "true")),
     *(("STRING", "time", "10:00:00.000"), ("STRING", "list", "[1]")),
-    # "64-bit integers and decimals for `DOUBLE`; 8 and 16 bits for `FLOAT`"
     *(("DOUBLE", "int64", 5.0), ("DOUBLE", "decimal(4,2)", 1.25), ("FLOAT", "int8", 5.0), ("FLOAT", "int16", 5.0)),
-    # "dates for `TIMESTAMP`"
     ("TIMESTAMP", "date", datetime(2026, 11, 21, tzinfo=UTC)),
-    # "8 and 16 bits for `DECIMAL`"
     *(("DECIMAL(5,2)", "int8", Decimal("5.00")), ("DECIMAL(8,2)", "int16", Decimal("5.00"))),
     # "timestamps in nanoseconds"
     *(("TIMESTAMP", "ts ns", TEN_UTC), ("TIMESTAMP", "tz ns", TEN_UTC), ("TIMESTAMP_NTZ", "ts ns", TEN)),
     # "unsigned integers for `DECIMAL`"
     *(("DECIMAL(12,2)", "uint8", Decimal("200.00")), ("DECIMAL(10,0)", "uint32", Decimal(4_000_000_000))),
     ("DECIMAL(38,10)", "uint64", Decimal(MAX_U64)),
-    # "16-bit floats; text of fixed length"
+    # "16-bit floats; text of fixed length for `STRING`"
     *(("DOUBLE", "half", 1.5), ("FLOAT", "half", 1.5), ("STRING", "fixed", "ab")),
 ]
 ORC_EQUAL: Mapping[str, Sequence[tuple[str, Any]]] = {
@@ -144,9 +142,9 @@ ORC_EQUAL: Mapping[str, Sequence[tuple[str, Any]]] = {
     "ARRAY<BIGINT>": [("list", [1])],
 }  # fmt: skip
 ORC_SPARK_READS: Mapping[str, Sequence[tuple[str, Any, Any]]] = {
-    # "a number that the column cannot hold"
+    # The row "a number that the column cannot hold: 300 for `TINYINT`"
     "TINYINT": [("int32 of 300", None, REFUSED)],
-    # "narrower types, and types of another kind"
+    # "narrower types, and types of another kind, for a column but `STRING`"
     "BOOLEAN": [("int32", True, FILE_REFUSED), ("string", None, FILE_REFUSED)],
     "INT": [("int64", 5, FILE_REFUSED), ("double", 1, FILE_REFUSED), ("string", None, FILE_REFUSED)],
     "DECIMAL(4,2)": [("decimal(12,2)", Decimal("1.25"), FILE_REFUSED), ("double", Decimal("1.50"), FILE_REFUSED)],
@@ -243,6 +241,8 @@ def test_the_text_of_a_value_is_that_of_sparks_cast(
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
 def test_names_and_nulls(comparison: Comparison, name: str) -> None:
+    """names that differ in case, text that is not UTF-8, null in a NOT NULL column, no column of the schema: of ORC
+    as of Parquet."""
     stored = WRITE[name](pa.table({"ID": pa.array([1]), "w": pa.array([None], pa.int64())}))
     # "names that differ in case"
     assert comparison.spark(name, "id BIGINT, w BIGINT", stored) == [{"id": 1, "w": None}]
@@ -304,34 +304,41 @@ AVRO: Mapping[str, tuple[str, bytes, Any, Any]] = {
     "timestamp-millis": ("TIMESTAMP", avro(logical("long", "timestamp-millis"), TEN_UTC), TEN_UTC, TEN_UTC),
     "local-timestamp-micros": ("TIMESTAMP_NTZ", avro(logical("long", "local-timestamp-micros"), TEN), TEN, TEN),
     "decimal": ("DECIMAL(6,4)", avro(DECIMAL_4_2, Decimal("1.25")), Decimal("1.2500"), Decimal("1.2500")),
-    # The rows of docs/format-avro.md.
+    # "a union of several types"
     "several types": (
         "STRUCT<member0: INT, member1: STRING>", avro(["int", "string"], 5), {"member0": 5, "member1": None},
         FILE_REFUSED,
     ),
+    # "`int` for `TINYINT`, `SMALLINT` and `DECIMAL`; `string` for `BINARY`; `bytes` for `STRING`"
     "bytes for STRING": ("STRING", avro("bytes", b"x"), FILE_REFUSED, "x"),
     "aliases": ("INT", avro("int", 5, aliases=["v"], name="old"), None, 5),
+    # "names that differ in case, null in a NOT NULL column, no column of the schema"
     "names in another case": ("INT", avro("int", 5, name="V"), 5, FILE_REFUSED),
     "no column": ("INT", avro("int", 5, name="w"), None, FILE_REFUSED),
     "null": ("INT NOT NULL", avro(["null", "int"], None), None, REFUSED),
     "int for TINYINT": ("TINYINT", avro("int", 300), FILE_REFUSED, REFUSED),
     "string for BINARY": ("BINARY", avro("string", "x"), FILE_REFUSED, b"x"),
     "int for DECIMAL": ("DECIMAL(12,2)", avro("int", 5), FILE_REFUSED, Decimal("5.00")),
+    # "the `local-` forms for `TIMESTAMP`"
     "local-timestamp-micros for TIMESTAMP": (
         "TIMESTAMP", avro(logical("long", "local-timestamp-micros"), TEN), FILE_REFUSED, TEN_UTC,
     ),
     "timestamp-micros for TIMESTAMP_NTZ": (
         "TIMESTAMP_NTZ", avro(logical("long", "timestamp-micros"), TEN_UTC), FILE_REFUSED, FILE_REFUSED,
     ),
+    # "`timestamp-nanos`"
     "timestamp-nanos": ("TIMESTAMP", avro(logical("long", "timestamp-nanos"), MICROS * 1000), FILE_REFUSED, TEN_UTC),
+    # "values of other types for `STRING`, `long` for `DOUBLE`, `date` for `TIMESTAMP`"
     "int for STRING": ("STRING", avro("int", 5), FILE_REFUSED, "5"),
     "several types for STRING": ("STRING", avro(["int", "string"], 5), FILE_REFUSED, "5"),
     "long for DOUBLE": ("DOUBLE", avro("long", 5), FILE_REFUSED, 5.0),
     "date for TIMESTAMP": (
         "TIMESTAMP", avro(logical("int", "date"), DAY), FILE_REFUSED, datetime(2026, 11, 21, tzinfo=UTC),
     ),
+    # "dates and timestamps for a number"
     "date for INT": ("INT", avro(logical("int", "date"), DAY), 20_778, FILE_REFUSED),
     "timestamp-micros for BIGINT": ("BIGINT", avro(logical("long", "timestamp-micros"), TEN_UTC), MICROS, FILE_REFUSED),
+    # "numbers for `DATE` and `TIMESTAMP`"
     "int for DATE": ("DATE", avro("int", 5), date(1970, 1, 6), FILE_REFUSED),
     "long for TIMESTAMP": ("TIMESTAMP", avro("long", MICROS // 1000), TEN_UTC, FILE_REFUSED),
 }  # fmt: skip

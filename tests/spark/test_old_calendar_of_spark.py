@@ -1,4 +1,8 @@
-"""Parquet and Avro that Spark has written in the calendar of its old versions: what it converts is refused."""
+"""Parquet and Avro that Spark has written in the calendar of its old versions: what it converts is refused.
+
+The row of both pages: "dates before 1582-10-15 and times before 1900 in a file that Spark marks as written in its old
+calendar".
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -16,6 +16,43 @@ def lz4(data: bytes) -> bytes:
     return bytes(pa.compress(data, codec="lz4", asbytes=True))
 
 
+def checked_lz4(data: bytes) -> bytes:
+    """A frame with a checksum of its content, as the command `lz4` writes it by default; its block is not compressed.
+    pyarrow writes none."""
+    descriptor = b"\x64\x40"  # version 1, independent blocks, content checksum; blocks of at most 64 KiB
+    assert 0 < len(data) <= 1 << 16
+    block = (len(data) | 1 << 31).to_bytes(4, "little") + data
+    parts = [b"\x04\x22\x4d\x18", descriptor, bytes([xxh32(descriptor) >> 8 & 255]), block, bytes(4)]
+    return b"".join([*parts, xxh32(data).to_bytes(4, "little")])
+
+
+_PRIMES = (2_654_435_761, 2_246_822_519, 3_266_489_917, 668_265_263, 374_761_393)
+_MOST = (1 << 32) - 1
+
+
+def xxh32(data: bytes) -> int:
+    """xxHash of 32 bits, with the seed 0: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md"""
+    one, two, three, four, five = _PRIMES
+    words = [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data) - 3, 4)]
+    striped = len(words) // 4 * 4
+    lanes = [(one + two) & _MOST, two, 0, -one & _MOST]
+    for at, word in enumerate(words[:striped]):
+        lanes[at % 4] = _rotated((lanes[at % 4] + word * two) & _MOST, 13) * one & _MOST
+    found = sum(map(_rotated, lanes, (1, 7, 12, 18))) if striped else five
+    found = (found + len(data)) & _MOST
+    for word in words[striped:]:
+        found = _rotated((found + word * three) & _MOST, 17) * four & _MOST
+    for byte in data[len(words) * 4 :]:
+        found = _rotated((found + byte * five) & _MOST, 11) * one & _MOST
+    for shift, prime in ((15, two), (13, three), (16, 1)):
+        found = (found ^ found >> shift) * prime & _MOST
+    return found
+
+
+def _rotated(word: int, bits: int) -> int:
+    return (word << bits | word >> (32 - bits)) & _MOST
+
+
 def xz_with_a_dictionary_of_512_mib(data: bytes) -> bytes:
     """Whose reader needs so much memory, however little is in it. Its header is changed, since a writer would need even
     more."""

@@ -17,12 +17,14 @@ from spark_job.formats.protocol import FileFault
 from spark_job.formats.snappy import IDENTIFIER
 from tests.unit.compressors import (
     NEWER,
+    checked_lz4,
     frame,
     framed_snappy,
     hadoop_snappy,
     lz4,
     raw_snappy,
     skipped,
+    xxh32,
     xz_with_a_dictionary_of_512_mib,
 )
 
@@ -104,6 +106,23 @@ def test_a_wrong_checksum_is_refused(name: str) -> None:
     position = {"xz": -30, "snappy": 15}.get(name, -3)
     stored[position] ^= 0x55
     assert "not valid" in fault_of(bytes(stored), name)
+
+
+@pytest.mark.parametrize(("data", "expected"), [(b"", 0x02CC5D05), (b"a", 0x550D7456), (b"abc", 0x32D153FF)])
+def test_the_checksum_that_these_tests_write_is_that_of_lz4(data: bytes, expected: int) -> None:
+    assert xxh32(data) == expected
+
+
+CONTENT = b"".join(b'{"id": %d}\n' % number for number in range(4_000))
+
+
+@pytest.mark.parametrize("position", [-1, 100], ids=["another checksum", "another content"])
+def test_a_frame_of_lz4_with_a_wrong_checksum_of_its_content_is_refused(position: int) -> None:
+    """The command `lz4` writes one."""
+    stored = bytearray(checked_lz4(CONTENT))
+    assert read(bytes(stored), "lz4") == CONTENT
+    stored[position] ^= 1
+    assert "not valid lz4" in fault_of(bytes(stored), "lz4")
 
 
 @given(st.sampled_from(ALL), st.binary(max_size=300), st.integers(0, 400), st.integers(1, 255))

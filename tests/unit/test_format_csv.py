@@ -123,6 +123,15 @@ def test_the_other_values_of_a_column_do_not_depend_on_an_odd_one(odd: str) -> N
         ({"date_format": "%d.%m.%Y"}, "DATE", "31.02.2026", "v: the value does not fit date"),
         ({"date_format": "%d.%m.%Y"}, "DATE", "2026-11-21", "v: the value does not fit date"),
         ({"date_format": "%d %b %Y"}, "DATE", "21 Nov 2026", date(2026, 11, 21)),
+        ({"date_format": "%Y%m%d"}, "DATE", "20261121", date(2026, 11, 21)),
+        ({"date_format": "%Y%m%d"}, "DATE", "2026112", "v: the value does not fit date"),
+        ({"timestamp_format": "%d.%m.%Y %H%M"}, "TIMESTAMP_NTZ", "1.2.2026 0930", datetime(2026, 2, 1, 9, 30)),  # noqa: DTZ001
+        (
+            {"timestamp_format": "%d.%m.%Y %H%M"},
+            "TIMESTAMP_NTZ",
+            "1.2.2026 930",
+            "v: the value does not fit timestamp_ntz",
+        ),
         (
             {"timestamp_format": "%d.%m.%Y %H:%M"},
             "TIMESTAMP",

@@ -1,6 +1,7 @@
 """The set-up's Python and packages, on machines that lack something or are already set up."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -144,6 +145,33 @@ def test_an_environment_not_made_by_the_set_up_is_not_touched(checkout: Path) ->
     with pytest.raises(SetupError, match="was not made by this set-up: move or delete it"):
         Venv(checkout).install_packages()
     assert precious.exists()
+
+
+@pytest.fixture
+def linked(checkout: Path) -> Path:
+    """The environment of another checkout, to which `.venv` is a link."""
+    other = checkout / "other"
+    other.mkdir()
+    shutil.copy(checkout / "requirements.lock", other)
+    folder = installed(other).folder
+    (checkout / ".venv").symlink_to(folder)
+    return folder
+
+
+def test_a_link_is_refused_and_what_is_behind_it_stays(checkout: Path, linked: Path) -> None:
+    command = [sys.executable, "-m", "infra.setup", "--root", str(checkout), "--without-java"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refusal(done) == (
+        f"set-up: {checkout / '.venv'} is a symbolic link to {linked}, and the set-up would change what is there: "
+        "remove the link, and run again"
+    )
+    assert sorted(item.name for item in linked.iterdir()) == [".began", ".packages", "bin"]
+
+
+def test_packages_are_not_installed_through_a_link(checkout: Path, linked: Path) -> None:
+    with pytest.raises(SetupError, match="is a symbolic link to"):
+        Venv(checkout).install_packages()
+    assert (linked / "bin" / "python").exists()
 
 
 def test_a_lock_entry_has_the_hashes_of_one_package_only(checkout: Path) -> None:

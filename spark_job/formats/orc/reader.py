@@ -14,11 +14,13 @@ import pyarrow as pa
 
 from blizzard.environment import variables
 from blizzard.state.dead_letters import Stage
+from spark_job.formats.orc.pipes import SILENT_SECS, Silence, receive, send
 from spark_job.formats.orc.reader_process import BATCHES, LENGTH, NEXT, OPEN, WHERE
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.reading import read_up_to
 
 _DAMAGED = "not valid ORC, or damaged"
+PROCESS = "spark_job.formats.orc.reader_process"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,13 @@ class OrcDescription:
 
 class OrcReader:
     """One process, which is started when it is needed, and again after it ended. Reads one file at a time. Raises
-    FileFault for what the process cannot read, and if it ends while it reads."""
+    FileFault for what the process cannot read, and if it ends or gives no answer while it reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, silent_secs: int = SILENT_SECS) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._files = _Files()
         self._owner = os.getpid()
+        self._silent_secs = silent_secs
 
     def open(self, file: BinaryIO) -> OrcDescription:
         """`file`: whose bytes the process reads until the next one is opened."""
@@ -57,22 +60,34 @@ class OrcReader:
             with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
                 yield stream.read_next_batch()
 
-    def _ask(self, process: "subprocess.Popen[bytes]", request: dict[str, object]) -> bytes:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def _ask(self, process: "subprocess.Popen[bytes]", request: dict[str, object]) -> bytearray:
         text = json.dumps(request).encode()
-        with contextlib.suppress(BrokenPipeError):  # that nothing comes back says it
-            process.stdin.write(LENGTH.pack(len(text)) + text)
-            process.stdin.flush()
-        header = process.stdout.read(LENGTH.size)
-        length: int = LENGTH.unpack(header)[0] if len(header) == LENGTH.size else 0
-        data = process.stdout.read(abs(length))
-        if len(header) < LENGTH.size or len(data) < abs(length):
+        try:
+            length, data = self._answer(process, LENGTH.pack(len(text)) + text)
+        except Silence as silence:
+            self.close()
+            why = f"the process that read it gave no answer for {self._silent_secs} s, and was ended"
+            raise FileFault(Stage.PARSE, f"{_DAMAGED}: {why}") from silence
+        if data is None:
             self.close()
             raise FileFault(Stage.PARSE, f"{_DAMAGED}: the process that read it ended ({_how(process.wait())})")
         if length < 0:
             raise FileFault(Stage.PARSE, f"{_DAMAGED}: {data.decode(errors='replace')}")
         return data
+
+    def _answer(self, process: "subprocess.Popen[bytes]", request: bytes) -> tuple[int, bytearray | None]:
+        """Its length, negative of an error, and what it is; None if the process has ended. Raises Silence."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):  # that nothing comes back says it
+            send(process.stdin.fileno(), request, self._silent_secs)
+        end = process.stdout.fileno()
+        header = receive(end, LENGTH.size, self._silent_secs)
+        if len(header) < LENGTH.size:
+            return 0, None
+        length: int = LENGTH.unpack(header)[0]
+        data = receive(end, abs(length), self._silent_secs)
+        return length, data if len(data) == abs(length) else None
 
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._owner != os.getpid():  # this process was forked, and the pipes are those of its parent
@@ -82,7 +97,8 @@ class OrcReader:
         if self._process is None:
             with self._files.ends_of_the_process() as ends:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-m", "spark_job.formats.orc.reader_process", *map(str, ends)],
+                    [sys.executable, "-m", PROCESS, *map(str, ends)],
+                    bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
@@ -125,7 +141,7 @@ class _Files:
 
     def _serve(self, wishes: int, replies: int) -> None:
         """Until the process has ended."""
-        with open(wishes, "rb") as asked, open(replies, "wb") as given, contextlib.suppress(BrokenPipeError):
+        with contextlib.suppress(BrokenPipeError), open(wishes, "rb") as asked, open(replies, "wb") as given:
             while len(wish := asked.read(WHERE.size)) == WHERE.size:
                 number, offset, size = WHERE.unpack(wish)
                 data = self._bytes(number, offset, size)

@@ -2,7 +2,7 @@
 
 pyarrow 26 may crash on a damaged ORC file. Here that ends this process alone, and not the task, which would meet the
 same file again in its next attempt. The process asks its parent for the bytes that it reads. Requests come on standard
-input, answers go to standard output. The process ends with its input.
+input, answers go to standard output. The process ends with its input, and with its parent.
 """
 
 import io
@@ -11,8 +11,9 @@ import os
 import resource
 import struct
 import sys
+import time
 from collections.abc import Iterator
-from threading import Lock
+from threading import Lock, Thread
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -26,6 +27,8 @@ WHERE = struct.Struct("<qqq")
 """What is read of the parent's file: the number of the file, offset and size."""
 _MORE_MEMORY_BYTES = 4 << 30
 """Of address space beyond what the process begins with; a damaged length must not take the machine's memory."""
+_LOOK_SECS = 1.0
+"""Between two looks whether the parent is still there."""
 _ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError)
 
 
@@ -117,6 +120,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(2, 1)  # whatever a library prints is no answer
     _limit_memory()
+    Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     file: OrcFile | None = None
     number = 0
     while (data := received(sys.stdin.buffer)) is not None:
@@ -135,6 +139,13 @@ def main() -> None:
             answer, sign = str(error).encode() or b"?", -1
         answers.write(LENGTH.pack(sign * len(answer)) + answer)
         answers.flush()
+
+
+def _end_with(parent: int) -> None:
+    """A parent that is killed while libarrow loops would leave a process that nobody ends."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECS)
+    os._exit(1)
 
 
 def _limit_memory() -> None:

@@ -1,14 +1,12 @@
 """The other readers: what they make of the same file, and with which schema it is read.
 
-They are pyarrow for Parquet and ORC, fastavro for Avro, and Python's own modules for CSV and JSON.
+They are pyarrow for Parquet and ORC, fastavro for Avro, and Python's own modules for CSV, JSON and XML.
 """
 
 import csv
 import io
-import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import fastavro
@@ -37,6 +35,8 @@ from pyspark.sql.types import (
 )
 
 from spark_job.formats.typed_values import plain_type
+from tests.proof.corpora.reference import NoReference, Reference
+from tests.proof.corpora.text_references import of_json, of_xml
 
 _LEAVES: Mapping[pa.DataType, DataType] = {
     pa.int8(): ByteType(),
@@ -56,19 +56,6 @@ _LEAVES: Mapping[pa.DataType, DataType] = {
     pa.date32(): DateType(),
     pa.null(): StringType(),
 }
-
-
-class NoReference(Exception):
-    """The other reader cannot read the file, or cannot show its values."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """`rows`: None if the other reader has no objects for the values, and only `count` can be compared."""
-
-    schema: StructType
-    count: int
-    rows: list[dict[str, Any]] | None
 
 
 def of_parquet(data: bytes) -> Reference:
@@ -140,24 +127,13 @@ def of_csv(data: bytes) -> Reference:
     return Reference(schema, len(rows), [dict(zip(header, row, strict=False)) for row in rows])
 
 
-def of_json(data: bytes) -> Reference:
-    """Only what is an array or an object; its records are counted."""
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise NoReference(str(error)) from error
-    if not isinstance(value, list | dict):
-        raise NoReference("it is neither an array nor an object")
-    schema = StructType([StructField("a", StringType())])
-    return Reference(schema, len(value) if isinstance(value, list) else 1, None)
-
-
 REFERENCES: Mapping[str, Callable[[bytes], Reference]] = {
     "parquet": of_parquet,
     "orc": of_orc,
     "avro": of_avro,
     "csv": of_csv,
     "json": of_json,
+    "xml": of_xml,
 }
 
 

@@ -64,8 +64,10 @@ class Formats:
 
     def _read(self, run: Run, workers: "Workers", kind: str, seeds: Sequence[str]) -> Iterator[Finding]:
         run.say(f"{kind}: {run.counts[damaged_files(kind)]:,} files")
-        secs = VARIANTS[run.variant].secs if run.variant else 10.0
-        for finding in workers.read(run, kind, seeds, secs):
+        secs, hang_secs = 10.0, HANG_SECS
+        if run.variant:
+            secs, hang_secs = VARIANTS[run.variant].secs, VARIANTS[run.variant].hang_secs or HANG_SECS
+        for finding in workers.read(run, kind, seeds, secs, hang_secs):
             yield finding
             if run.variant:
                 return
@@ -86,7 +88,9 @@ class Workers:
             self._worker.close()
             self._worker = None
 
-    def read(self, run: Run, kind: str, seeds: Sequence[str], secs: float) -> Iterator[Finding]:
+    def read(
+        self, run: Run, kind: str, seeds: Sequence[str], secs: float, hang_secs: float = HANG_SECS
+    ) -> Iterator[Finding]:
         """What is wrong with these files. If it is not asked for all of them, the rest is not read."""
         left = [*seeds]
         while left:
@@ -95,7 +99,7 @@ class Workers:
             stage = READING
             try:
                 while left:
-                    stage, said = worker.next()
+                    stage, said = worker.next(hang_secs)
                     if stage in (READING, JUDGING):
                         continue
                     seed = left.pop(0)
@@ -106,7 +110,12 @@ class Workers:
                     else:
                         raise RuntimeError(f"the harness failed at {kind} {seed}: {said}")
             except (EOFError, ConnectionError, TimeoutError) as error:
-                yield from self._died(run, kind, left.pop(0), stage, error, secs)
+                why = self._end(error, secs, hang_secs)
+                seed = left.pop(0)
+                if stage == JUDGING:
+                    run.counts[JUDGE_DIED] += 1
+                else:
+                    yield Finding(kind, seed, why)
 
     def _wrong(self, kind: str, seed: str, why: str, left: Sequence[str]) -> Iterator[Finding]:
         try:
@@ -116,21 +125,17 @@ class Workers:
                 self.close()
             raise
 
-    def _died(self, run: Run, kind: str, seed: str, stage: str, error: Exception, secs: float) -> Iterator[Finding]:
+    def _end(self, error: Exception, secs: float, hang_secs: float) -> str:
+        """How the process ended, or that it had to be."""
         worker, self._worker = self._worker, None
         assert worker is not None
         if isinstance(error, TimeoutError):
             worker.close()
-            why = f"it was not read within {HANG_SECS:.0f} s"
-        else:
-            code = worker.end()
-            why = f"the process that read it was ended by {_signal(code)}"
-            if code == -signal.SIGPROF:
-                why = f"it was not read within {secs:g} s of processor time"
-        if stage == JUDGING:
-            run.counts[JUDGE_DIED] += 1
-        else:
-            yield Finding(kind, seed, why)
+            return f"it was not read within {hang_secs:.0f} s"
+        code = worker.end()
+        if code == -signal.SIGPROF:
+            return f"it was not read within {secs:g} s of processor time"
+        return f"the process that read it was ended by {_signal(code)}"
 
 
 def _signal(code: int) -> str:

@@ -20,6 +20,7 @@ from spark_job.formats.csv.format import CsvFormat
 from spark_job.formats.decompress import _Decompressed
 from spark_job.formats.json.stream_format import JsonFormat
 from spark_job.formats.json.values import Values, ValueSplitter
+from spark_job.formats.orc import reader as orc_reader
 from spark_job.formats.orc.format import OrcFormat
 from spark_job.formats.parquet import format as parquet_format
 from spark_job.formats.parquet.page_sizes import PageSizes
@@ -34,7 +35,8 @@ Break = Callable[[], AbstractContextManager[Any]]
 @dataclass(frozen=True, slots=True)
 class Broken:
     """A deliberate fault of one format, which so many `files` must show. `secs`: the bound of one file. `first`: the
-    number of the first file, shortly before one that shows it with the seed of the test."""
+    number of the first file, shortly before one that shows it with the seed of the test. `hang_secs`: for one file,
+    whatever else the machine does; None: as without a fault."""
 
     fault: Fault
     kind: str
@@ -42,6 +44,7 @@ class Broken:
     files: int = 400
     secs: float = 10.0
     first: int = 0
+    hang_secs: float | None = None
 
 
 def broken(variant: str) -> AbstractContextManager[Any]:
@@ -207,6 +210,21 @@ def _refused_without_reason() -> AbstractContextManager[Any]:
     return patch.object(XmlFormat, "parse", parse)
 
 
+@contextmanager
+def _by_orc_reader(module: str, *, waits_for_ever: bool = False) -> Iterator[None]:
+    """The process that reads ORC is this one."""
+    reader = orc_reader.READER
+    reader.close()
+    try:
+        with (
+            patch.object(orc_reader, "PROCESS", f"tests.proof.formats.{module}"),
+            patch.object(reader, "_silent_secs", 1 << 30 if waits_for_ever else reader._silent_secs),
+        ):
+            yield
+    finally:
+        reader.close()
+
+
 _REFUSES = r"an independent reader refuses the file"
 
 VARIANTS: Mapping[str, Broken] = {
@@ -284,6 +302,17 @@ VARIANTS: Mapping[str, Broken] = {
         "avro",
         _around_blocks(AvroFormat, _for_ever),
         secs=0.5,
+    ),
+    "the process that reads ORC takes what a file says": Broken(
+        Fault("its memory has the bound of the file", r"^takes \d{3,} MiB; expected"),
+        "orc",
+        lambda: _by_orc_reader("greedy_orc_reader"),
+    ),
+    "the process that reads ORC is waited for without a limit": Broken(
+        Fault("one that gets stuck is never ended", r"^it was not read within [0-9.]+ s$"),
+        "orc",
+        lambda: _by_orc_reader("stuck_orc_reader", waits_for_ever=True),
+        hang_secs=10.0,
     ),
 }
 """By name."""

@@ -17,8 +17,9 @@ from tests.proof.formats.variants import broken
 
 MOST_ADDRESSES = 8 << 30
 """Above what the process has. A file that takes more finds no memory."""
-HANG_SECS = 120.0
-"""For one file, whatever else the machine does; the bound of processor time is far lower."""
+HANG_SECS = 300.0
+"""For one file, whatever else the machine does. The bound of processor time is far lower, and the product waits less
+for the process that reads ORC."""
 READING, JUDGING, DONE, WRONG, BROKE = "reading", "judging", "done", "wrong", "broke"
 
 
@@ -57,10 +58,10 @@ class Worker:
     def begin(self, kind: str, seeds: Sequence[str], variant: str, secs: float) -> None:
         self._ours.send((kind, tuple(seeds), variant, secs))
 
-    def next(self) -> tuple[str, Any]:
+    def next(self, hang_secs: float) -> tuple[str, Any]:
         """What it says of the file that it is at. Raises EOFError if its process has ended, TimeoutError if it
         hangs."""
-        if not self._ours.poll(HANG_SECS):
+        if not self._ours.poll(hang_secs):
             raise TimeoutError
         said: tuple[str, Any] = self._ours.recv()
         return said

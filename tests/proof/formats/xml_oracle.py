@@ -15,25 +15,25 @@ _OF_ENCODINGS = frozenset({18, 19, 30, 31})
 
 
 @dataclass(slots=True)
-class _Element:
+class Element:
     name: str
     attributes: Mapping[str, str]
-    children: list["_Element"] = field(default_factory=list)
+    children: list["Element"] = field(default_factory=list)
     text: str = ""
     """Its own, without that of its children."""
 
 
-class _Tree:
+class Tree:
     """Builds the elements. `declares_entity`: in a document type."""
 
     def __init__(self) -> None:
-        self.root = _Element("", {})
+        self.root = Element("", {})
         self.declares_entity = False
         self.version = "1.0"
         self._open = [self.root]
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        element = _Element(name, attributes)
+        element = Element(name, attributes)
         self._open[-1].children.append(element)
         self._open.append(element)
 
@@ -51,7 +51,7 @@ class _Tree:
 
 
 def read_xml(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Reading:
-    tree, parser = _Tree(), expat.ParserCreate()
+    tree, parser = Tree(), expat.ParserCreate()
     parser.StartElementHandler, parser.EndElementHandler = tree.start, tree.end
     parser.CharacterDataHandler, parser.EntityDeclHandler = tree.text, tree.entity
     parser.XmlDeclHandler = tree.declared
@@ -73,7 +73,7 @@ def read_xml(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Rea
     return Reading([wanted(schema, _columns(row, schema)) for row in rows], may_be_dead=odd, is_certain=not odd)
 
 
-def _rows(element: _Element, tag: str) -> Any:
+def _rows(element: Element, tag: str) -> Any:
     for child in element.children:
         if child.name == tag:
             yield child
@@ -81,13 +81,13 @@ def _rows(element: _Element, tag: str) -> Any:
             yield from _rows(child, tag)
 
 
-def _all(element: _Element) -> Any:
+def _all(element: Element) -> Any:
     for child in element.children:
         yield child
         yield from _all(child)
 
 
-def _columns(element: _Element, schema: StructType) -> dict[str, Expected]:
+def _columns(element: Element, schema: StructType) -> dict[str, Expected]:
     """docs/format-xml.md: attributes with `_` before their names, child elements, and text as `_VALUE`."""
     found: dict[str, list[Any]] = {f"_{name}": [value] for name, value in element.attributes.items()}
     for child in element.children:
@@ -117,7 +117,7 @@ def _value(given: Any, data_type: DataType) -> Expected:
         whole = _together([*each.values()])
         return Expected(whole.fits, lambda found: type(found) is dict and whole.holds([found[name] for name in each]))
     text = given
-    if isinstance(given, _Element):
+    if isinstance(given, Element):
         if given.children:
             return NEVER
         text = given.text.strip()
