@@ -7,13 +7,12 @@ from typing import Any
 
 from blizzard.infer.ddl_text import quoted
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
+from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted
 from blizzard.log import one_line
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*(?:://?/?[A-Za-z0-9_/.-]+)?")
 _WORDS = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
 
-ENOUGH_RECORDS = 100
-"""Fewer do not suggest that a column is never null."""
 MAX_NAMED = 20
 CLUSTERING = "a guess, if queries ask for times; such a table needs Spark for its commits"
 
@@ -28,7 +27,7 @@ def _head(found: Findings) -> Iterator[str]:
     yield f"# Written by `blizzard init`: {found.files:,} files were listed{of_all}, and {opened:,} looked into."
     yield "# What the comments say is a guess from these files. Correct it, above all the types, before the first run."
     for one in found.left_out:
-        yield _comment(f"not read: {_count(one.files, 'file')}, such as {one.example}: {one.why}", "")
+        yield _comment(f"not read: {counted(one.files, 'file')}, such as {one.example}: {one.why}", "")
 
 
 def _pipelines(found: Findings) -> Iterator[str]:
@@ -53,22 +52,22 @@ def _sources(pipeline: PipelineFound) -> Iterator[str]:
 
 def _source(source: SourceFound) -> Iterator[str]:
     yield f"uri: {_scalar(source.uri)}"
-    yield f"pattern: {_scalar(source.pattern)}  # {_count(source.files, 'file')}, {source.bytes:,} bytes"
+    yield f"pattern: {_scalar(source.pattern)}  # {counted(source.files, 'file')}, {source.bytes:,} bytes"
     for note in source.notes:
         yield _comment(note, "")
     yield from _reading(source.rules)
     yield from _schema(source)
     if source.partition_columns:
-        yield f"partition_columns: {_flow(dict(source.partition_columns))}  # from the names of the folders"
+        yield f"partition_columns: {_flow(dict(source.partition_columns))}  # {FROM_FOLDERS}"
     if source.dated is not None:
-        yield "partition_filter:  # lookback reaches back to the oldest file; lower it after the first run"
+        yield f"partition_filter:  # {REACHES_BACK}"
         yield f"  prefix_template: {_scalar(source.dated.prefix_template)}"
         yield f"  lookback: {source.dated.lookback}"
     if source.settle_delay_secs is not None:
-        yield f"settle_delay_secs: {source.settle_delay_secs:g}  # some files came after others that sort behind"
+        yield f"settle_delay_secs: {source.settle_delay_secs:g}  # {by_times(source)}"
     interval = {"interval_files": source.interval_files, "interval_bytes": source.interval_bytes}
     if set_ones := {name: value for name, value in interval.items() if value is not None}:
-        yield f"checkpoint: {_flow(set_ones)}  # by the mean size of the files"
+        yield f"checkpoint: {_flow(set_ones)}  # {source.interval_why}"
 
 
 def _reading(rules: Sequence[RuleFound]) -> Iterator[str]:
@@ -86,12 +85,13 @@ def _reading(rules: Sequence[RuleFound]) -> Iterator[str]:
 
 
 def _rule(rule: RuleFound) -> Iterator[str]:
-    yield f"format: {rule.format}"
+    yield _with_comment(f"format: {rule.format}", by_content(rule))
     if rule.compression != "auto":
-        yield f"compression: {rule.compression}"
+        yield _with_comment(f"compression: {rule.compression}", by_compression(rule))
     if rule.options:
         yield f"{rule.format}:"
-        yield from (f"  {name}: {_flow(value)}" for name, value in rule.options.items())
+        for name, value in rule.options.items():
+            yield _with_comment(f"  {name}: {_flow(value)}", rule.why.get(name, ""))
 
 
 def _schema(source: SourceFound) -> Iterator[str]:
@@ -102,19 +102,18 @@ def _schema(source: SourceFound) -> Iterator[str]:
         yield from _commented_columns(source.columns)
     else:  # YAML has such characters only as escapes
         yield f"schema: {_escaped(source.schema)}"
-    yield from _always_there(source.columns)
+    yield from _always_there(source)
     for field in source.left_out:
         yield _comment(f"no column for {field.path}: {field.why}", "")
 
 
-def _always_there(columns: Sequence[ColumnFound]) -> Iterator[str]:
-    names = [quoted(column.name) for column in columns if column.seen == column.records >= ENOUGH_RECORDS]
+def _always_there(source: SourceFound) -> Iterator[str]:
+    names = [*map(quoted, source.always_there)]
     if names:
-        records = max(column.records for column in columns)
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         yield _comment(
-            f"in all of the {records:,} records: {', '.join(names[:MAX_NAMED])}{more}. If no record may lack one, "
-            "write NOT NULL behind its type: one that does is a dead letter then",
+            f"in all of the {source.records:,} records: {', '.join(names[:MAX_NAMED])}{more}. If no record may "
+            "lack one, write NOT NULL behind its type: one that does is a dead letter then",
             "",
         )
 
@@ -138,12 +137,12 @@ def _column_comment(column: ColumnFound) -> str:
     return one_line(text).replace("${", "$${").replace("\\", "/")
 
 
+def _with_comment(line: str, why: str) -> str:
+    return f"{line}  # {one_line(why)}" if why else line
+
+
 def _comment(text: str, indent: str) -> str:
     return f"{indent}# {one_line(text)}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def _scalar(text: str) -> str:

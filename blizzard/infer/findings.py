@@ -6,6 +6,9 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter
 
+ENOUGH_RECORDS = 100
+"""Fewer do not suggest that a column is never null."""
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnFound:
@@ -28,13 +31,17 @@ class LeftOutField:
 
 @dataclass(frozen=True, slots=True)
 class RuleFound:
-    """How files of one pattern are read. `options`: only those that are not the default."""
+    """How files of one pattern are read. `options`: only those that are not the default. `files`: how many of the
+    `opened` ones are of this format. `why`: by option, what the files show."""
 
     pattern: str
     format: str
     compression: str
     options: Mapping[str, Any]
     notes: Sequence[str] = ()
+    files: int = 0
+    opened: int = 0
+    why: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,15 @@ class SourceFound:
     records: int
     broken: int
     notes: Sequence[str] = ()
+    settle_why: str = ""
+    """What the times of the files show."""
+    interval_why: str = ""
+    """What their sizes show."""
+
+    @property
+    def always_there(self) -> Sequence[str]:
+        """The columns that all records have, if they are enough to suggest something."""
+        return [column.name for column in self.columns if column.seen == column.records >= ENOUGH_RECORDS]
 
 
 @dataclass(frozen=True, slots=True)

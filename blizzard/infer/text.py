@@ -8,9 +8,11 @@ import math
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal as Number
 
 from blizzard.config.ddl import Decimal, Type
 from blizzard.infer.types import BIGINT, BOOLEAN, DATE, DOUBLE, MAX_DIGITS, STRING, TIMESTAMP, VOID
+from blizzard.infer.values import type_of
 
 _WHOLE = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
@@ -49,6 +51,12 @@ def text_type(text: str | None, forms: TextForms = ISO) -> Type:
     return _number_type(text, forms.decimal_point) or _time_type(text, forms) or STRING
 
 
+def number_type(text: str, forms: TextForms = ISO) -> Type:
+    """As `text_type`, but of a number the DECIMAL that has its digits, if one has as many."""
+    plain = _with_point(text, forms.decimal_point)
+    return type_of(Number(plain)) if _NUMBER.fullmatch(plain) is not None else text_type(text, forms)
+
+
 def names_codes(column: str) -> bool:
     """Whether a column of this name holds codes that may consist of digits, such as phone numbers or zip codes. They
     are text even if no value of a sample begins with a zero."""
@@ -58,11 +66,15 @@ def names_codes(column: str) -> bool:
 def _number_type(text: str, decimal_point: str) -> Type | None:
     if _WHOLE.fullmatch(text) is not None:
         return _whole_number_type(text)
-    if decimal_point != ".":
-        text = text.replace(".", "?").replace(decimal_point, ".")
+    text = _with_point(text, decimal_point)
     if _NUMBER.fullmatch(text) is not None:
         return DOUBLE if math.isfinite(float(text)) else None
     return DOUBLE if text in _NOT_FINITE else None
+
+
+def _with_point(text: str, decimal_point: str) -> str:
+    """What has a point although another mark is configured becomes no number."""
+    return text if decimal_point == "." else text.replace(".", "?").replace(decimal_point, ".")
 
 
 def _whole_number_type(digits: str) -> Type | None:

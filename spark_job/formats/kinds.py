@@ -1,15 +1,16 @@
 """The types of values that no column takes, for a source whose table may get such a column."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import ArrayType, DataType, MapType
 
 from blizzard.config.ddl import Array, Atomic, Column, Decimal, Map, Struct, Type
 from blizzard.infer.ddl_text import type_ddl
 from blizzard.infer.storable import storable
-from blizzard.infer.types import VOID, merge
+from blizzard.infer.types import STRING, VOID, merge, merge_all
 from blizzard.infer.values import type_of
 from spark_job.formats.odd_data import NumberText, OddValue
 
@@ -58,6 +59,17 @@ def widening_kind(kind: Type | None) -> Type | None:
 def kind_of(value: Any) -> Type:
     """The narrowest type that holds a value of a JSON object."""
     return type_of(_with_numbers(value))
+
+
+def kind_beside(value: Any, wanted: DataType, kind: Callable[[Any, DataType], Type]) -> Type:
+    """The type of a value that a column of this type does not take: beside a MAP an object is one. `kind`: of what is
+    beside neither an ARRAY nor a MAP."""
+    match wanted:
+        case ArrayType() if isinstance(value, list):
+            return Array(merge_all(kind_beside(one, wanted.elementType, kind) for one in value))
+        case MapType() if isinstance(value, dict):
+            return Map(STRING, merge_all(kind_beside(one, wanted.valueType, kind) for one in value.values()))
+    return kind(value, wanted)
 
 
 def kinds_by_name(values: Sequence[OddValue], *, tell: bool) -> dict[str, Type | None]:

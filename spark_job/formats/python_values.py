@@ -27,8 +27,24 @@ def python_values(column: pa.ChunkedArray) -> list[Any]:
 
 
 def json_values(column: pa.ChunkedArray) -> list[Any]:
-    """As JSON can have them, at any depth: bytes are text or Base64, times and what is no finite number are text."""
-    return [shown(value) for chunk in column.chunks for value in _readable(chunk).to_pylist()]
+    """As JSON can have them, at any depth: bytes are text or Base64, times and what is no finite number are text. A map
+    is an object if its keys are texts or whole numbers, and differ; else a list of pairs."""
+    chunks = map(_readable, column.chunks)
+    return [_of_json(value, chunk.type) for chunk in chunks for value in chunk.to_pylist()]
+
+
+def _of_json(value: Any, kind: pa.DataType) -> Any:
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _of_json(value[field.name], field.type) for field in kind}
+    if pa.types.is_list(kind):
+        return [_of_json(element, kind.value_type) for element in value]
+    if pa.types.is_map(kind):
+        pairs = [(_of_json(key, kind.key_type), _of_json(held, kind.item_type)) for key, held in value]
+        keys = [key for key, _ in pairs if isinstance(key, str | int)]
+        return dict(pairs) if len({*keys}) == len(pairs) else pairs
+    return shown(value)
 
 
 def _readable(values: pa.Array) -> pa.Array:
@@ -55,7 +71,7 @@ def _readable(values: pa.Array) -> pa.Array:
 
 
 def shown(value: Any) -> Any:
-    """A Python object as JSON can have it. A pair of a map stays a pair."""
+    """A Python object as JSON can have it."""
     match value:
         case bytes():
             return _utf8_or_base64(value)
@@ -65,8 +81,6 @@ def shown(value: Any) -> Any:
             return {key: shown(inner) for key, inner in value.items()}
         case list():
             return [shown(inner) for inner in value]
-        case (key, inner):
-            return (shown(key), shown(inner))
     return value
 
 

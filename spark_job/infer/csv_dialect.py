@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from blizzard.config.ddl import Type
 from blizzard.infer.text import TextForms, text_type
@@ -129,10 +130,25 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """How values are written in all files. `unclear`: columns whose dates can be read in two ways."""
+    """How values are written in all files. `unclear`: columns whose dates can be read in two ways. `day_columns`,
+    `time_columns`: those that are written in the format of dates, or of times. `commas`, `points`: how many different
+    numbers have which mark."""
 
     text: TextForms
     nulls: NullWords
+    unclear: tuple[str, ...]
+    day_columns: tuple[str, ...] = ()
+    time_columns: tuple[str, ...] = ()
+    commas: int = 0
+    points: int = 0
+
+
+class _Format(NamedTuple):
+    """`form`: the one in which most columns are written; None: ISO 8601. `columns`: those; `unclear`: columns that two
+    of them fit, as a day and a month below 13 do."""
+
+    form: str | None
+    columns: tuple[str, ...]
     unclear: tuple[str, ...]
 
 
@@ -145,17 +161,14 @@ def forms_of(columns: Mapping[str, Iterable[str]], delimiter: str) -> Forms:
     points = sum(_POINT_NUMBER.fullmatch(cell) is not None for cell in cells)
     point = "," if commas > points and delimiter != "," else "."
     bare = {name: [value for value in values if value not in NULL_WORDS] for name, values in distinct.items()}
-    day, unclear = _format(bare, DATE_FORMATS, DATE)
-    time, unclear_times = _format(bare, TIME_FORMATS, TIMESTAMP)
-    forms = TextForms(point, day, time)
-    return Forms(forms, null_words(every, forms), (*unclear, *unclear_times))
+    day, time = _format(bare, DATE_FORMATS, DATE), _format(bare, TIME_FORMATS, TIMESTAMP)
+    forms = TextForms(point, day.form, time.form)
+    unclear = (*day.unclear, *time.unclear)
+    return Forms(forms, null_words(every, forms), unclear, day.columns, time.columns, commas, points)
 
 
-def _format(
-    columns: Mapping[str, Sequence[str]], formats: Sequence[str], iso: Type
-) -> tuple[str | None, tuple[str, ...]]:
-    """The one in which most columns are written; None: ISO 8601, whose type is `iso`. With the columns that two of them
-    fit, as a day and a month below 13 do."""
+def _format(columns: Mapping[str, Sequence[str]], formats: Sequence[str], iso: Type) -> _Format:
+    """`iso`: the type of values in ISO 8601."""
     kinds = {name: merge_all(map(text_type, values)) for name, values in columns.items()}
     fitting = {
         name: [form for form in formats if _all_fit(values, form)]
@@ -166,7 +179,9 @@ def _format(
     best, count = counts.most_common(1)[0] if counts else (None, 0)
     if count <= sum(kind == iso for kind in kinds.values()):
         best = None
-    return best, tuple(name for name, forms in fitting.items() if len(forms) > 1 and best not in forms)
+    written = tuple(name for name, forms in fitting.items() if best in forms)
+    unclear = tuple(name for name, forms in fitting.items() if len(forms) > 1 and best not in forms)
+    return _Format(best, written, unclear)
 
 
 def _all_fit(values: Sequence[str], form: str) -> bool:

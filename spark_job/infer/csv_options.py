@@ -8,19 +8,23 @@ from typing import Any
 
 from blizzard.config.format_options import CsvOptions
 from blizzard.config.schema_limits import mapping_problems
-from spark_job.infer.csv_dialect import Dialect, forms_of
+from spark_job.infer.csv_dialect import Dialect, Forms, forms_of
 from spark_job.infer.csv_sample import csv_parts
 from spark_job.infer.heads import Head
+from spark_job.infer.null_words import names_shown
 
 _ODD = re.compile(r"[ ,;{}()\n\t=]+")
+_BY_MARK = ("utf-8", "utf-16", "utf-32")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOptions:
-    """`options`: those that are not the default. `notes`: what is not certain about them."""
+    """`options`: those that are not the default. `notes`: what is not certain about them. `why`: what the files show
+    for each."""
 
     options: Mapping[str, Any]
     notes: tuple[str, ...]
+    why: Mapping[str, str]
 
 
 def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Sequence[str]) -> FoundOptions:
@@ -40,16 +44,12 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
         "skip_rows": dialect.skip_rows,
         "encoding": encoding,
     }
-    if encoding not in ("utf-8", "utf-16", "utf-32"):
+    if encoding not in _BY_MARK:
         notes.append(f"the bytes are not UTF-8; {encoding} is a guess")
-    options |= _own_names(dialects, dialect, notes)
+    own = _own_names(dialects, dialect, notes)
+    options |= own
     full = CsvOptions(**options).model_dump(mode="json")
-    parts = [*csv_parts(heads, full)]
-    columns = {
-        name: [value for part in parts for value in part.columns.get(name, ()) if value]
-        for name in dict.fromkeys(name for part in parts for name in part.columns)
-    }
-    forms = forms_of(columns, dialect.delimiter)
+    forms = forms_of(_values(heads, full), dialect.delimiter)
     options |= {
         "decimal_point": forms.text.decimal_point,
         "date_format": forms.text.date_format,
@@ -61,7 +61,42 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
         notes.append(f"dates in {', '.join(forms.unclear)} may be day or month first, so they stay STRING")
     default = CsvOptions().model_dump(mode="json")
     found = CsvOptions(**options).model_dump(mode="json")
-    return FoundOptions({name: value for name, value in found.items() if value != default[name]}, tuple(notes))
+    odd = {name: value for name, value in found.items() if value != default[name]}
+    why = _reasons(dialects, dialect, encoding, forms, own_names="header" in own)
+    return FoundOptions(odd, tuple(notes), {name: why[name] for name in odd})
+
+
+def _values(heads: Sequence[Head], options: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+    """By column, those that are not empty."""
+    parts = [*csv_parts(heads, options)]
+    names = dict.fromkeys(name for part in parts for name in part.columns)
+    return {name: [value for part in parts for value in part.columns.get(name, ()) if value] for name in names}
+
+
+def _reasons(
+    dialects: Sequence[Dialect], dialect: Dialect, encoding: str, forms: Forms, *, own_names: bool
+) -> Mapping[str, str]:
+    """By option, what speaks for a value other than the default."""
+    alike = [one for one in dialects if _key(one) == _key(dialect)]
+    share = sum(one.score for one in alike) / len(alike)
+    return {
+        "delimiter": f"divides {share:.0%} of the lines alike, in {len(alike)} of {len(dialects)} files",
+        "header": "in place of the names in the files" if own_names else "the first line has values, and no names",
+        "skip_rows": _skipped(dialect.skip_rows, own_names=own_names),
+        "comment": "some lines begin with it",
+        "escape": "some quotes follow it",
+        "encoding": "by the first bytes" if encoding in _BY_MARK else "a guess: the bytes are not UTF-8",
+        "decimal_point": f"{forms.commas:,} different numbers have a comma, and {forms.points:,} a point",
+        "date_format": f"fits all values of {names_shown(forms.day_columns)}",
+        "timestamp_format": f"fits all values of {names_shown(forms.time_columns)}",
+        "null_values": "they stand beside values that are no texts",
+    }
+
+
+def _skipped(lines: int, *, own_names: bool) -> str:
+    if not own_names:
+        return "lines that are divided in another way"
+    return f"the names in the files, and {lines} lines before them" if lines else "the names in the files"
 
 
 def _key(dialect: Dialect) -> tuple[Any, ...]:

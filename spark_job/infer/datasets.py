@@ -1,6 +1,6 @@
 """From groups of files, as they were looked into, to sources and tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from blizzard.infer.groups import Group
@@ -13,13 +13,17 @@ OWN_SCHEMA = ("text", "binary")
 
 @dataclass(slots=True)
 class Looked:
-    """One group with how its files are read. `options`: those that are not the default."""
+    """One group with how its files are read. `options`: those that are not the default; `why`: what the files show for
+    each. `alike`: how many of the `opened` files are of this format."""
 
     group: Group
     reading: Reading
     options: dict[str, object]
     sample: Sample
     notes: list[str] = field(default_factory=list)
+    alike: int = 0
+    opened: int = 0
+    why: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> set[str]:

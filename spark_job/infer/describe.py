@@ -16,7 +16,7 @@ from blizzard.infer.findings import (
 )
 from blizzard.infer.folders import lookback, partition_columns, time_template
 from blizzard.infer.observed import FieldSeen, Observed
-from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay_secs
+from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay
 from spark_job.infer.datasets import OWN_SCHEMA, Dataset, Looked, merged_sample
 from spark_job.infer.observe import Sample
 
@@ -93,7 +93,7 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
     own = {column.name.lower() for column in storable.schema.columns}
     columns = {name: kind for name, kind in in_folders.types.items() if name.lower() not in own and _is_free(name)}
     notes += [_why_no_column(name, own) for name in in_folders.types if name not in columns]
-    files_interval, bytes_interval = intervals(files)
+    delay, interval = settle_delay(files), intervals(files)
     return SourceFound(
         name=_name(uri.rstrip("/").rpartition("/")[2] if dataset.place else "landing", names),
         uri=uri,
@@ -108,15 +108,17 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
         + [LeftOutField(name, f"no column can hold {kind}") for name, kind in sample.without.items()],
         partition_columns=columns,
         dated=_dated(paths, now_ts, notes),
-        settle_delay_secs=settle_delay_secs(files),
-        interval_files=files_interval,
-        interval_bytes=bytes_interval,
+        settle_delay_secs=delay.secs,
+        interval_files=interval.files,
+        interval_bytes=interval.bytes,
         files=len(files),
         bytes=sum(info.size for info in files),
         looked_at=sample.files,
         records=sample.observed.records,
         broken=sample.observed.broken,
         notes=notes,
+        settle_why=delay.why,
+        interval_why=interval.why,
     )
 
 
@@ -193,7 +195,16 @@ def _rule(some: Sequence[Looked], rules: int, dataset: Dataset) -> RuleFound:
         if "" not in places:
             pattern = f"{places[0] if len(places) == 1 else '{' + ','.join(places) + '}'}/{inside}"
     notes = list(dict.fromkeys(note for looked in some for note in looked.notes))
-    return RuleFound(pattern, first.reading.format, first.reading.compression, first.options, notes)
+    return RuleFound(
+        pattern,
+        first.reading.format,
+        first.reading.compression,
+        first.options,
+        notes,
+        files=sum(looked.alike for looked in some),
+        opened=sum(looked.opened for looked in some),
+        why=first.why,
+    )
 
 
 def _dated(paths: Sequence[str], now_ts: float, notes: list[str]) -> DatedFound | None:

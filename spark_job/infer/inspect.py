@@ -1,7 +1,7 @@
 """Looks at a folder or bucket, and finds a configuration for it."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -136,6 +136,7 @@ class Inspection:
         if not known:
             return next((found for _, found in sniffed if found.is_cut or not cut), Sniffed(None))
         looked = self._read(group, known)
+        looked.opened = _files(heads)
         if lacks_records(looked.sample.observed, heads, looked.reading.format) and not looked.sample.faults:
             return Sniffed(None, no_record(longest(heads)), is_cut=True)
         if why := _no_column(looked):
@@ -158,10 +159,11 @@ class Inspection:
         notes = list[str]()
         if len(same) < len(known):
             notes.append(f"{len(known) - len(same)} of {len(known)} files seem to be of another format than {name}")
-        options, full = _options(name, same, notes)
+        options, full, why = _options(name, same, notes)
         compression = _compression(group, heads, notes)
         reading = Reading(name, full, compression)
-        return Looked(group, reading, options, observe_heads(self._store, heads, reading), notes)
+        sample = observe_heads(self._store, heads, reading)
+        return Looked(group, reading, options, sample, notes, alike=_files(heads), why=why)
 
 
 def _no_column(looked: Looked) -> str:
@@ -188,8 +190,8 @@ def _joined_kind(kinds: Counter[str]) -> set[str]:
 
 def _options(
     name: str, same: Sequence[tuple[Head, Sniffed]], notes: list[str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those that are not the default, and all."""
+) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, str]]:
+    """Those that are not the default, all, and what the files show for each of the former."""
     match name:
         case "csv":
             known = [(head, found, found.dialect) for head, found in same if found.dialect is not None]
@@ -199,16 +201,19 @@ def _options(
                 [str(one.options["encoding"]) for _, one, _ in known],
             )
             notes += found.notes
-            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json")
+            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json"), found.why
         case "json":
             paths = Counter(str(found.options["records"]) for _, found in same if "records" in found.options)
             path = paths.most_common(1)[0][0] if paths else None
-            return ({} if path is None else {"records": path}), JsonOptions(records=path).model_dump(mode="json")
+            options = {} if path is None else {"records": path}
+            why = {"records": f"the array in {paths[path]} of {len(same)} files"} if path is not None else {}
+            return options, JsonOptions(records=path).model_dump(mode="json"), why
         case "xml":
             tags = Counter(str(found.options["row_tag"]) for _, found in same)
-            tag = tags.most_common(1)[0][0]
-            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json")
-    return {}, {}
+            [(tag, count)] = tags.most_common(1)
+            why = {"row_tag": f"the most frequent element of {count} of {len(same)} files"}
+            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json"), why
+    return {}, {}, {}
 
 
 def _compression(group: Group, heads: Sequence[Head], notes: list[str]) -> str:
@@ -219,6 +224,11 @@ def _compression(group: Group, heads: Sequence[Head], notes: list[str]) -> str:
     usual = Counter(head.compression for head in heads).most_common(1)[0][0]
     notes.append(f"the extension says another compression than the content of {len(wrong)} of {len(heads)} files")
     return usual
+
+
+def _files(heads: Sequence[Head]) -> int:
+    """A zip has several heads."""
+    return len({head.info.key for head in heads})
 
 
 def _left_out(group: Group, why: str) -> FilesLeftOut:

@@ -36,20 +36,20 @@ def null_words(columns: Mapping[str, Sequence[str]], forms: TextForms) -> NullWo
 
 
 def _taken(word: str, typed: Sequence[str], texts: Sequence[str]) -> str:
-    also = f", and so does {_names(texts)}" if texts else ""
+    also = f", and so does {names_shown(texts)}" if texts else ""
     return (
-        f"{word!r} is read as null, in every column, because {_names(typed)} holds it beside values of another type"
-        f"{also}; take it out of null_values if it is a value anywhere"
+        f"{word!r} is read as null, in every column, because {names_shown(typed)} holds it beside values of "
+        f"another type{also}; take it out of null_values if it is a value anywhere"
     )
 
 
 def _left(word: str, typed: Sequence[str], texts: Sequence[str]) -> str:
     return (
-        f"{word!r} is a text in {_names(texts)}, so it is not read as null, and {_names(typed)} stays STRING; if it "
-        "means null in every column, add it to null_values and correct the types"
+        f"{word!r} is a text in {names_shown(texts)}, so it is not read as null, and {names_shown(typed)} "
+        "stays STRING; if it means null in every column, add it to null_values and correct the types"
     )
 
 
-def _names(columns: Sequence[str]) -> str:
+def names_shown(columns: Sequence[str]) -> str:
     more = len(columns) - _SHOWN
     return ", ".join(columns[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -68,7 +68,7 @@ def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: 
         f"looking at landing: at most {MAX_REQUESTS} LIST requests, and 90 files, of which at most 5,898,240 bytes"
     )
     assert "t:landing: 2 files of ndjson and csv in file://" in shown.out
-    assert "not read: 1 files, such as logo.png: a PNG image" in shown.out
+    assert "not read: 1 file, such as logo.png: a PNG image" in shown.out
     assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
 
 
@@ -104,7 +104,7 @@ def test_records_longer_than_the_bytes_that_are_read_first_are_whole(tmp_path: P
         (tmp_path / "landing" / f"{at}.{suffix}").write_text(data)
     assert init() == 0, capfd.readouterr()
     text = (tmp_path / "pipelines.yaml").read_text()
-    assert f"format: {suffix}\n" in text
+    assert f"format: {suffix}  # by the content of all 3 files that were opened" in text
     assert "last DOUBLE" in text
     assert "# records are long: only 3 files were looked into" in text
 

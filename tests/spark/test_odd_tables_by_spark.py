@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.engine_lake import EngineLake
-from tests.unit.odd_lands import FORMATS, OF_JSON_BY_SPARK, WIDE
+from tests.unit.odd_lands import FORMATS, OF_JSON_BY_SPARK
+from tests.unit.odd_misfits import WIDE
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +41,7 @@ def test_columns_are_widened_for_values_that_do_not_fit_and_other_values_are_res
     stored = FORMATS[name].write({column: one.written for column, one in wide.items()})
     schema = ", ".join(["id INT", *(f"{column} {one.kind}" for column, one in wide.items())])
     types, (first, second) = land(lake, name, stored, schema, misfits="widen")
-    kept = {column: one.widened or one.kind.lower() for column, one in wide.items()}
+    kept = {column: one.widened or one.simple for column, one in wide.items()}
     assert types == {"id": "int", **kept, "_rescued": "string"}
     values = {column: None if one.widened is None else one.value for column, one in wide.items()}
     rescued = {column: one.rescued for column, one in wide.items() if one.widened is None}
@@ -97,7 +98,7 @@ def test_values_that_spark_finds_not_to_fit_widen_columns(lake: EngineLake) -> N
 
 @pytest.mark.parametrize("name", ["ndjson", "json"])
 def test_values_of_which_only_spark_can_tell_are_refused(lake: EngineLake, name: str) -> None:
-    for one in (one for one in WIDE[name] if one.needs_spark):
+    for at, one in enumerate(one for one in WIDE[name] if one.needs_spark or one.by_spark):
         _, rows = land(lake, name, FORMATS[name].write({"v": one.written}), f"id INT, v {one.kind}")
         assert rows == [{"id": 2, "v": None}]
-        lake.table.rename(lake.folder / f"done-{one.kind}")
+        lake.table.rename(lake.folder / f"done-{at}")

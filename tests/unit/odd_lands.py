@@ -1,7 +1,7 @@
 """Two records in a file of each format: the first has a column `id` and others, the second has `id` alone. What the
 others become is written down by hand, for each format."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -35,6 +35,10 @@ def struct(**fields: Any) -> dict[str, Any]:
 
 def array(element: Any) -> dict[str, Any]:
     return {"type": "array", "elementType": element, "containsNull": True}
+
+
+def map_of(value: Any) -> dict[str, Any]:
+    return {"type": "map", "keyType": "string", "valueType": value, "valueContainsNull": True}
 
 
 OF_JSON = {
@@ -74,6 +78,9 @@ OF_PARQUET = {
     "day": New(pa.array([DAY, None]), "date", DAY, "2026-11-21"),
     "moment": New(pa.array([MOMENT, None], pa.timestamp("us", "UTC")), "timestamp", MOMENT, f"{SHOWN}Z"),
     "local": New(pa.array([LOCAL, None], pa.timestamp("us")), "timestamp_ntz", LOCAL, SHOWN),
+    "tiny": New(pa.array([7, None], pa.int8()), "byte", 7, 7),
+    "long": New(pa.array([7, None], pa.int64()), "long", 7, 7),
+    "precise": New(pa.array([1.5, None]), "double", 1.5, 1.5),
     "words": New(pa.array(["a b", None]), "string", "a b", "a b"),
     "bytes": New(pa.array([b"\xff", None]), "binary", b"\xff", "/w=="),
     "part": New(
@@ -83,6 +90,7 @@ OF_PARQUET = {
         STRUCT_OF_INTS,
     ),
     "list": New(pa.array([[1, 2], None], pa.list_(pa.int32())), array("integer"), [1, 2], [1, 2]),
+    "map": New(pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int32())), map_of("integer"), [("k", 1)], {"k": 1}),
 }
 OF_AVRO = {
     "whole": New(("int", 7), "integer", 7, 7),
@@ -102,6 +110,8 @@ OF_AVRO = {
         MOMENT,
         f"{SHOWN}Z",
     ),
+    "precise": New(("double", 1.5), "double", 1.5, 1.5),
+    "local": New(({"type": "long", "logicalType": "local-timestamp-micros"}, LOCAL), "timestamp_ntz", LOCAL, SHOWN),
     "words": New(("string", "a b"), "string", "a b", "a b"),
     "bytes": New(("bytes", b"\xff"), "binary", b"\xff", "/w=="),
     "part": New(
@@ -111,6 +121,7 @@ OF_AVRO = {
         STRUCT_OF_INTS,
     ),
     "list": New(({"type": "array", "items": "int"}, [1, 2]), array("integer"), [1, 2], [1, 2]),
+    "map": New(({"type": "map", "values": "int"}, {"k": 1}), map_of("integer"), [("k", 1)], {"k": 1}),
 }
 
 Columns = Mapping[str, Any]
@@ -166,68 +177,4 @@ FORMATS: Mapping[str, Written] = {
     ),
     "avro": Written(_avro, OF_AVRO, {}, has_schema=True),
     "xml": Written(_xml, OF_TEXT, {"xml": {"row_tag": "o"}}),
-}
-
-
-class Wide(NamedTuple):
-    """A column of the table with a value that does not fit it: the type to which the column is widened, as in
-    `simpleString`, None: it is not; the value there, and in `_rescued` otherwise. `needs_spark`: to refuse it. `said`:
-    whether the log says that the column was not widened."""
-
-    kind: str
-    written: Any
-    widened: str | None
-    value: Any
-    rescued: Any
-    needs_spark: bool = False
-    said: bool = True
-
-
-WIDE_JSON: Sequence[Wide] = [
-    Wide("TINYINT", "300", "bigint", 300, 300, needs_spark=True),
-    Wide("INT", "5000000000", "bigint", 5_000_000_000, 5_000_000_000),
-    Wide("INT", "1.5", "double", 1.5, 1.5),
-    Wide("DECIMAL(5,2)", "123456.125", "decimal(9,3)", Decimal("123456.125"), 123456.125, needs_spark=True),
-    Wide("ARRAY<INT>", "[1, 5000000000]", "array<bigint>", [1, 5_000_000_000], [1, 5_000_000_000]),
-    Wide("INT", '"x"', None, None, "x", said=False),
-    Wide("DATE", '"soon"', None, None, "soon", said=False),
-    Wide("BOOLEAN", "1", None, None, 1),
-]
-WIDE_TEXT: Sequence[Wide] = [
-    Wide("TINYINT", "300", "bigint", 300, "300"),
-    Wide("INT", "5000000000", "bigint", 5_000_000_000, "5000000000"),
-    Wide("INT", "1.5", "double", 1.5, "1.5"),
-    Wide("INT", "x", None, None, "x", said=False),
-    Wide("DATE", "soon", None, None, "soon", said=False),
-    Wide("BOOLEAN", "yes", None, None, "yes", said=False),
-]
-WIDE_PARQUET: Sequence[Wide] = [
-    Wide("TINYINT", pa.array([300, None], pa.int16()), "smallint", 300, 300),
-    Wide("INT", pa.array([5_000_000_000, None]), "bigint", 5_000_000_000, 5_000_000_000),
-    Wide("FLOAT", pa.array([0.1, None]), "double", 0.1, 0.1),
-    Wide(
-        "DECIMAL(5,2)",
-        pa.array([Decimal("123456.125"), None], pa.decimal128(9, 3)),
-        "decimal(9,3)",
-        Decimal("123456.125"),
-        "123456.125",
-    ),
-    Wide("DATE", pa.array([LOCAL, None], pa.timestamp("us")), "timestamp_ntz", LOCAL, SHOWN),
-    Wide("INT", pa.array(["x", None]), None, None, "x", said=False),
-    Wide("BOOLEAN", pa.array([1, None], pa.int32()), None, None, 1),
-]
-WIDE_AVRO: Sequence[Wide] = [
-    Wide("TINYINT", ("int", 300), "int", 300, 300),
-    Wide("INT", ("long", 5_000_000_000), "bigint", 5_000_000_000, 5_000_000_000),
-    Wide("FLOAT", ("double", 0.1), "double", 0.1, 0.1),
-    Wide("INT", ("string", "x"), None, None, "x", said=False),
-    Wide("BOOLEAN", ("int", 1), None, None, 1),
-]
-WIDE: Mapping[str, Sequence[Wide]] = {
-    "ndjson": WIDE_JSON,
-    "json": WIDE_JSON,
-    "csv": WIDE_TEXT,
-    "parquet": WIDE_PARQUET,
-    "avro": WIDE_AVRO,
-    "xml": WIDE_TEXT,
 }

@@ -273,3 +273,72 @@ def test_a_place_that_has_moved_with_its_files_doubles_none(lake: EngineLake) ->
     lake.run(late=True)
     assert lake.ids() == ["a", "b"]
     continues(lake, "a", "b")
+
+
+def move_by_copies(lake: EngineLake, n: int) -> None:
+    """Both files are put again elsewhere, at another time, so that they have other etags; the first one with this `n`.
+    A third one is new."""
+    lake.put("2.ndjson", {"id": "b", "n": 2})
+    lake.run()
+    for name, record in (("1", {"id": "a", "n": n}), ("2", {"id": "b", "n": 2}), ("3", {"id": "c", "n": 3})):
+        lake.put(f"{name}.ndjson", record, source="moved")
+    lake.settings = {**lake.settings, "uri": str(lake.landing("moved"))}
+
+
+@pytest.mark.parametrize("n", [1, 9], ids=["the same content", "other content"])
+def test_copies_with_other_etags_are_ignored_and_counted(lake: EngineLake, n: int) -> None:
+    begin(lake)
+    move_by_copies(lake, n)
+    assert lake.run(late=True).overwritten == 2
+    assert [(row["id"], row["n"]) for row in lake.rows()] == [("a", 1), ("b", 2), ("c", 3)]
+    assert lake.letters() == []
+    versions = lake.versions()
+    lake.run(late=True)
+    assert (lake.versions(), lake.ids()) == (versions, ["a", "b", "c"])
+    lake.settings = {**lake.settings, "on_overwrite": "dead_letter"}
+    lake.run(late=True)
+    assert len(lake.letters()) == 2
+
+
+@pytest.mark.parametrize("n", [1, 9], ids=["the same content", "other content"])
+def test_copies_with_other_etags_are_dead_letters_once_and_the_rows_stay(lake: EngineLake, n: int) -> None:
+    begin(lake)
+    lake.settings["on_overwrite"] = "dead_letter"
+    move_by_copies(lake, n)
+    for _ in range(2):
+        lake.run(late=True)
+        assert [(row["id"], row["n"]) for row in lake.rows()] == [("a", 1), ("b", 2), ("c", 3)]
+        assert [(one["path"], one.get("row")) for one in lake.letters()] == [("1.ndjson", None), ("2.ndjson", None)]
+    assert all("overwritten after it was ingested" in one["error"] for one in lake.letters())
+
+
+def test_a_place_that_was_renamed_has_files_of_the_same_etags(lake: EngineLake) -> None:
+    begin(lake)
+    lake.settings["on_overwrite"] = "dead_letter"
+    lake.landing().rename(lake.folder / "moved")
+    lake.put("2.ndjson", {"id": "b", "n": 2}, source="moved")
+    lake.settings = {**lake.settings, "uri": str(lake.landing("moved"))}
+    for expected in (1, 0):
+        totals = lake.run(late=True)
+        assert (totals.files, totals.overwritten) == (expected, 0)
+        assert (lake.ids(), lake.letters()) == (["a", "b"], [])
+
+
+def test_copies_with_other_etags_need_spark_to_be_replaced(lake: EngineLake) -> None:
+    begin(lake)
+    lake.settings["on_overwrite"] = "replace"
+    move_by_copies(lake, 9)
+    with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
+        lake.run(late=True)
+    assert [(row["id"], row["n"]) for row in lake.rows()][:2] == [("a", 1), ("b", 2)]
+
+
+def test_a_place_that_moves_back_doubles_none(lake: EngineLake) -> None:
+    begin(lake)
+    home = lake.settings
+    move_by_copies(lake, 1)
+    lake.run(late=True)
+    lake.settings = home
+    lake.put("4.ndjson", {"id": "d", "n": 4})
+    lake.run(late=True)
+    assert lake.ids() == ["a", "b", "c", "d"]

@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from blizzard.infer.text import text_type
 from blizzard.infer.types import STRING, TIMESTAMP, TIMESTAMP_NTZ, VOID, merge_all
 from blizzard.infer.values import type_of
 from spark_job.infer.arrow_types import struct_of
+from tests.unit.csv_tables import Table, csv_text, file_of, inferred, tables
 
 
 def by_arrow(records: list[dict[str, Any]]) -> Struct:
@@ -117,3 +119,15 @@ def test_fields_of_csv(values: list[str], arrow: str, here: str) -> None:
     kind = struct_of(pc.read_csv(io.BytesIO(text.encode())).schema)[0].columns[0].type
     assert type_ddl(plain(kind)) == arrow
     assert type_ddl(merge_all(VOID if not value else text_type(value) for value in values)) == here
+
+
+@given(tables())
+def test_tables_of_csv_have_the_same_types(table: Table) -> None:
+    with file_of(csv_text(table), "a.csv") as file:
+        found = struct_of(pc.read_csv(file).schema)[0]
+        assert plain(inferred(file)) == plain(without_void(found))
+
+
+def without_void(found: Struct) -> Struct:
+    """A column without any value is STRING here."""
+    return Struct(tuple(replace(c, type=STRING) if c.type == VOID else c for c in found.columns))

@@ -2,11 +2,8 @@
 
 import csv
 import json
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,8 +13,9 @@ from hypothesis import given
 from blizzard.config.ddl import Array, Decimal, Struct, Type
 from blizzard.infer.ddl_text import type_ddl
 from blizzard.infer.text import text_type
-from blizzard.infer.types import BIGINT, STRING, VOID, merge_all
+from blizzard.infer.types import BIGINT, DATE, STRING, TIMESTAMP, VOID, merge_all
 from spark_job.infer.arrow_types import struct_of
+from tests.unit.csv_tables import Table, csv_text, file_of, inferred, tables
 from tests.unit.test_infer_agrees_with_arrow import ours, plain, records, type_of_column
 
 JSON_OPTIONS = (
@@ -27,26 +25,18 @@ JSON_OPTIONS = (
 HUGEINT = Decimal(38, 0)
 
 
-@contextmanager
-def file_of(text: str) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "file"
-        file.write_text(text)
-        yield file
-
-
 def types_of(query: str) -> Struct:
     with duckdb.connect() as connection:
         return struct_of(connection.sql(f"{query} LIMIT 0").to_arrow_table().schema)[0]
 
 
 def of_json(found: Sequence[dict[str, Any]]) -> Struct:
-    with file_of("".join(json.dumps(record) + "\n" for record in found)) as file:
+    with file_of("".join(json.dumps(record) + "\n" for record in found), "a.ndjson") as file:
         return types_of(f"SELECT * FROM read_json('{file}', {JSON_OPTIONS})")
 
 
 def of_csv(values: Sequence[str]) -> str:
-    with file_of("") as file:
+    with file_of("", "a.csv") as file:
         with file.open("w", newline="") as out:
             csv.writer(out).writerows([["a", "b"], *([value, ""] for value in values)])
         found = types_of(f"SELECT a FROM read_csv('{file}', header = true, delim = ',')")
@@ -119,6 +109,7 @@ def test_values_of_json(values: list[Any], there: str, here: str) -> None:
         (["NA", "1"], "STRING", "STRING"),
         (["0", "1", "true"], "STRING", "STRING"),
         (["2026-11-21", "2026-11-21 10:00:00"], "STRING", "TIMESTAMP"),
+        (["2026-11-21 10:00:00", "2026-11-21"], "TIMESTAMP", "TIMESTAMP"),
         (["0x1F"], "BIGINT", "STRING"),
         (["1e999"], "DOUBLE", "STRING"),
         (["9223372036854775808"], "DECIMAL(38,0)", "DECIMAL(19,0)"),
@@ -128,3 +119,16 @@ def test_values_of_json(values: list[Any], there: str, here: str) -> None:
 def test_fields_of_csv(values: list[str], there: str, here: str) -> None:
     assert of_csv(values) == there
     assert type_ddl(merge_all(VOID if not value else text_type(value) for value in values)) == here
+
+
+@given(tables())
+def test_tables_of_csv_have_the_same_types(table: Table) -> None:
+    """But for dates and times of which a date comes first, which are text there."""
+    with file_of(csv_text(table), "a.csv") as file:
+        there = types_of(f"SELECT * FROM read_csv('{file}', header = true, delim = ',', sample_size = -1)")
+        here = plain(inferred(file))
+        kinds = {name: [*map(text_type, filter(None, values))] for name, values in table.items()}
+        mixed = {name for name, found in kinds.items() if {*found} == {DATE, TIMESTAMP} and found[0] == DATE}
+        assert isinstance(here, Struct)
+        as_text = Struct(tuple(replace(c, type=STRING) if c.name in mixed else c for c in here.columns))
+        assert as_text == plain(there)

@@ -10,7 +10,7 @@ import pytest
 from blizzard.infer.choice import chosen
 from blizzard.infer.groups import grouped, is_hidden, suffix_of
 from blizzard.infer.listing import FIRST_NAMES, MAX_REQUESTS, PAGE, list_names
-from blizzard.infer.pace import intervals, settle_delay_secs
+from blizzard.infer.pace import MAX_DELAY_SECS, Intervals, SettleDelay, intervals, settle_delay
 from blizzard.storage.base import ObjectInfo, ObjectStore
 from tests.unit.strategies import memory_store
 
@@ -133,16 +133,25 @@ def test_folders_of_dates_and_ids_are_no_places(first: str) -> None:
 
 def test_the_delay_is_twice_the_time_by_which_a_file_came_too_late() -> None:
     on_time = [info(f"{n:03d}", modified_ts=n * 10) for n in range(100)]
-    assert settle_delay_secs(on_time) is None
+    assert settle_delay(on_time) == SettleDelay(None, "no file came late")
     late = [*on_time[:50], info("0495", modified_ts=900), *on_time[51:]]
-    assert settle_delay_secs(late) == 2 * (900 - 510)
-    assert settle_delay_secs([info(f"{n:03d}", modified_ts=(n * 37) % 100) for n in range(100)]) is None
+    assert settle_delay(late) == SettleDelay(
+        2 * (900 - 510), "a file came up to 390 seconds after one that sorts behind it"
+    )
+    little = [*on_time[:50], info("0495", modified_ts=540), *on_time[51:]]
+    assert settle_delay(little) == SettleDelay(None, "a file came up to 30 seconds after one that sorts behind it")
+    in_no_order = [info(f"{n:03d}", modified_ts=(n * 37) % 100) for n in range(100)]
+    assert settle_delay(in_no_order) == SettleDelay(None, "only 5 of 99 files came before those that sort behind them")
+    assert settle_delay(on_time[:1]) == SettleDelay(None, "no folder has two files whose times could be compared")
+    much = [*on_time[:50], info("0495", modified_ts=9_000), *on_time[51:]]
+    assert settle_delay(much).secs == MAX_DELAY_SECS
 
 
 def test_intervals_follow_from_the_mean_size() -> None:
-    assert intervals([info("a", 1 << 20)] * 2000) == (None, None)
-    assert intervals([info("a", 100)] * 2000) == (10_000, None)
-    assert intervals([info("a", 1 << 30)]) == (None, 4 << 30)
+    assert intervals([info("a", 1 << 20)] * 2000) == Intervals(None, None, "a file has 1,048,576 bytes on average")
+    assert intervals([info("a", 100)] * 2000) == Intervals(10_000, None, "a file has 100 bytes on average")
+    assert intervals([info("a", 100)] * 1000) == Intervals(None, None, "a file has 100 bytes on average")
+    assert intervals([info("a", 1 << 30)]) == Intervals(None, 4 << 30, "a file has 1,073,741,824 bytes on average")
 
 
 def test_the_memory_store_lists_as_the_paged_one() -> None:

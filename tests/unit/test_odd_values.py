@@ -25,7 +25,7 @@ class Bad(NamedTuple):
     needs: str
 
 
-WIDER = {"INT", "BIGINT", "DOUBLE", "DECIMAL(19,0)", "DECIMAL(10,2)", "DECIMAL(6,3)", "ARRAY<INT>"}
+WIDER = {"INT", "BIGINT", "DOUBLE", "DECIMAL(19,0)", "DECIMAL(10,2)", "DECIMAL(6,3)", "DECIMAL(4,0)", "ARRAY<INT>"}
 """Those among the types below to which a column can be widened; others are not told."""
 BAD_JSON = [
     Bad("TINYINT", "40000", 40000, "BIGINT"),
@@ -48,7 +48,7 @@ BAD_JSON = [
     Bad("STRUCT<a: INT>", "5", 5, "BIGINT"),
     Bad("ARRAY<INT>", '[1, "x"]', [1, "x"], "ARRAY<STRING>"),
     Bad("ARRAY<STRUCT<a: INT>>", '[{"a": 1}, {"a": "x"}]', [{"a": 1}, {"a": "x"}], "ARRAY<STRUCT<a: STRING>>"),
-    Bad("MAP<STRING, INT>", '{"k": "x"}', {"k": "x"}, "STRUCT<k: STRING>"),
+    Bad("MAP<STRING, INT>", '{"k": "x"}', {"k": "x"}, "MAP<STRING, STRING>"),
 ]
 BAD_CSV = [
     Bad("TINYINT", "200", "200", "BIGINT"),
@@ -57,7 +57,7 @@ BAD_CSV = [
     Bad("BIGINT", "9223372036854775808", "9223372036854775808", "DECIMAL(19,0)"),
     Bad("FLOAT", "abc", "abc", "STRING"),
     Bad("DOUBLE", '"1,5"', "1,5", "STRING"),
-    Bad("DECIMAL(5,2)", "1000", "1000", "BIGINT"),
+    Bad("DECIMAL(5,2)", "1000", "1000", "DECIMAL(4,0)"),
     Bad("BOOLEAN", "yes", "yes", "STRING"),
     Bad("DATE", "2026-02-30", "2026-02-30", "STRING"),
     Bad("TIMESTAMP", "soon", "soon", "STRING"),

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, DecimalType, StructType
 
 from blizzard.config.field_places import in_place
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
-from blizzard.infer.text import TextForms, names_codes, text_type
+from blizzard.infer.text import TextForms, names_codes, number_type, text_type
 from blizzard.infer.types import STRING
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.converted_column import ConvertedColumn
@@ -134,16 +134,20 @@ class CsvFormat:
                 record = found.setdefault(fields.rows[row], OddRecord(text=records[fields.rows[row]]))
                 record.unknown.append(self._odd_value(name, value))
         for one in fitted.taken_out:
+            name = one.path[0]
             for row in sorted(one.rows - fitted.reasons.keys()):
-                value = fields.table.column(one.path[0])[row].as_py()
-                found.setdefault(fields.rows[row], OddRecord()).misfits.append(self._odd_value(one.path[0], value))
+                value = fields.table.column(name)[row].as_py()
+                odd = self._odd_value(name, value, self._schema[name].dataType)
+                found.setdefault(fields.rows[row], OddRecord()).misfits.append(odd)
         return found
 
-    def _odd_value(self, name: str, text: str) -> OddValue:
+    def _odd_value(self, name: str, text: str, wanted: DataType | None = None) -> OddValue:
+        """`wanted`: of the column that it does not fit."""
         rules = self._rules
         forms = TextForms(rules.decimal_point, rules.date_format, rules.timestamp_format)
         tells = self._schema_rules.tells_field_kinds or self._schema_rules.tells_misfit_kinds
-        kind = (STRING if names_codes(name) else text_type(text, forms)) if tells else None
+        type_in = number_type if isinstance(wanted, DecimalType) else text_type
+        kind = (STRING if names_codes(name) else type_in(text, forms)) if tells else None
         return OddValue(in_place(name), in_place(name), text, kind)
 
     def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:

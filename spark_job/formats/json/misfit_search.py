@@ -5,7 +5,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
 from blizzard.config.ddl import Type
 from blizzard.config.field_places import place_of
@@ -13,6 +13,7 @@ from blizzard.infer.values import type_of
 from spark_job.formats.json.certain_misfits import certainly_misfits
 from spark_job.formats.json.exact_records import exact_record, line_of
 from spark_job.formats.json.parser import NdjsonParser
+from spark_job.formats.kinds import kind_beside, kind_of
 from spark_job.formats.odd_data import NumberText, OddValue
 from spark_job.formats.odd_places import Path, Place, places
 
@@ -65,15 +66,21 @@ def without_misfits(record: dict[str, Any], some: Sequence[Place]) -> tuple[byte
         if isinstance(around, dict) and path[-1] in around:  # else it was taken out with another one
             value = around.pop(path[-1])
             dotted = place_of(path)
-            misfits.append(OddValue(dotted, dotted, value, _decimal_kind(value, place)))
+            kind = kind_beside(value, place.data_type, _kind) if path == place.path and _tells(place) else None
+            misfits.append(OddValue(dotted, dotted, value, kind))
     line = line_of(record)
     return None if line is None or not misfits else (line, misfits)
 
 
-def _decimal_kind(value: Any, place: Place) -> Type | None:
-    """A number beside a DECIMAL is one with more digits, and no DOUBLE. None: the type is that of any such value."""
-    is_number = isinstance(place.data_type, DecimalType) and isinstance(value, NumberText)
-    return type_of(Decimal(value)) if is_number else None
+def _tells(place: Place) -> bool:
+    """Whether the type of a value that does not fit depends on that of the column."""
+    return isinstance(place.data_type, DecimalType | ArrayType | MapType)
+
+
+def _kind(value: Any, wanted: DataType) -> Type:
+    """A number beside a DECIMAL is one with more digits, and no DOUBLE."""
+    is_number = isinstance(wanted, DecimalType) and isinstance(value, NumberText)
+    return type_of(Decimal(value)) if is_number else kind_of(value)
 
 
 def _depth(record: dict[str, Any], path: Path) -> int:

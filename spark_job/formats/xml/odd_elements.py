@@ -1,18 +1,19 @@
 """Records of XML that are not as the schema says: what no column is for, and what does not fit, is taken out of the
 element, so that the rest of it can be read."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lxml import etree
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
 from blizzard.config.ddl import Type
 from blizzard.config.field_places import in_place, names_in, place_of
 from blizzard.config.schema_rules import SchemaRules
-from blizzard.infer.text import names_codes
+from blizzard.infer.text import TextForms, names_codes, number_type, text_type
 from blizzard.infer.types import STRING, VOID
 from blizzard.infer.values import type_of
+from spark_job.formats.kinds import kind_beside
 from spark_job.formats.odd_data import OddRecord, OddValue
 from spark_job.formats.xml.elements import BLANKS, VALUE, Fields, Misfit, Reading, RecordElements, own_text
 from spark_job.formats.xml.respelled import respell
@@ -20,16 +21,15 @@ from spark_job.formats.xml.rows import tag_of
 
 
 class OddElements:
-    """Reads records of one schema by these rules. `text_type`: of a text. Not shared by threads."""
+    """Reads records of one schema by these rules. `forms`: of texts. Not shared by threads."""
 
-    def __init__(
-        self, schema: StructType, rules: SchemaRules, *, ignore_namespace: bool, text_type: Callable[[str], Type]
-    ) -> None:
+    def __init__(self, schema: StructType, rules: SchemaRules, *, ignore_namespace: bool, forms: TextForms) -> None:
         self._schema = schema
         self._rules = rules
         self._names = Reading(ignore_namespace)
         self._read = RecordElements(schema, ignore_namespace=ignore_namespace)
-        self._text_type = text_type if rules.tells_field_kinds or rules.tells_misfit_kinds else None
+        self._forms = forms
+        self._tells = rules.tells_field_kinds or rules.tells_misfit_kinds
 
     @property
     def unknown(self) -> set[str]:
@@ -42,7 +42,10 @@ class OddElements:
         if self._rules.ignores_case:
             respell(element, self._schema, self._names)
         if self._rules.looks_at_fields:
-            odd.unknown = [self.odd_value(*one) for one in self._unknown(element, self._schema, "", "")]
+            odd.unknown = [
+                OddValue(name, place, value, self._kind_of(names_in(name)[-1], value))
+                for name, place, value in self._unknown(element, self._schema, "", "")
+            ]
         while True:
             try:
                 return self._read.values(element), odd
@@ -51,19 +54,25 @@ class OddElements:
                 values = [] if path is None else self._taken_out(element, path)
                 if path is None or not values:
                     raise
-                name, is_one = place_of(path), len(values) == 1 and not _is_array(self._schema, path)
-                odd.misfits.append(self.odd_value(name, name, values[0] if is_one else values))
+                is_one = len(values) == 1 and not isinstance(_type_at(self._schema, path), ArrayType)
+                odd.misfits.append(self.misfit(path, values[0] if is_one else values))
 
-    def odd_value(self, name: str, place: str, value: Any) -> OddValue:
-        if self._text_type is None:
-            return OddValue(name, place, value)
-        if isinstance(value, str) and names_codes(names_in(name)[-1]):
-            return OddValue(name, place, value, STRING)
-        return OddValue(name, place, value, type_of(value, text=self._type_of_text))
+    def misfit(self, path: Fields, value: Any) -> OddValue:
+        """A value that does not fit the field at this path."""
+        name = place_of(path)
+        return OddValue(name, name, value, self._kind_of(path[-1], value, _type_at(self._schema, path)))
 
-    def _type_of_text(self, text: str) -> Type:
-        assert self._text_type is not None
-        return self._text_type(text) if text else VOID
+    def _kind_of(self, name: str, value: Any, wanted: DataType | None = None) -> Type | None:
+        """`wanted`: of the field that it does not fit. None: nobody asks for it."""
+        if not self._tells:
+            return None
+        if isinstance(value, str) and names_codes(name):
+            return STRING
+        return self._kind(value) if wanted is None else kind_beside(value, wanted, self._kind)
+
+    def _kind(self, value: Any, wanted: DataType | None = None) -> Type:
+        type_in = number_type if isinstance(wanted, DecimalType) else text_type
+        return type_of(value, text=lambda text: type_in(text, self._forms) if text else VOID)
 
     # -- what no column is for
 
@@ -173,11 +182,12 @@ def nearest_nullable(schema: StructType, path: Fields) -> Fields | None:
     return found
 
 
-def _is_array(schema: StructType, path: Fields) -> bool:
+def _type_at(schema: StructType, path: Fields) -> DataType:
     found: Any = schema
     for name in path:
         found = found[name].dataType
-    return isinstance(found, ArrayType)
+    assert isinstance(found, DataType)
+    return found
 
 
 def _remove(element: "etree._Element") -> None:

@@ -1,15 +1,13 @@
 """Records of XML by the rules of a source: one that is as the schema says is read once, any other one a second time."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from lxml import etree
 from pyspark.sql.types import StructType
 
-from blizzard.config.field_places import place_of
 from blizzard.config.schema_rules import SchemaRules
-from blizzard.infer.text import TextForms, text_type
+from blizzard.infer.text import TextForms
 from spark_job.formats.odd_data import OddRecord
 from spark_job.formats.records_table import Fitted
 from spark_job.formats.text_values import TextRules
@@ -23,8 +21,7 @@ class RuledReader:
     def __init__(self, schema: StructType, rules: SchemaRules, texts: TextRules, *, ignore_namespace: bool) -> None:
         self._plain = RecordElements(schema, ignore_namespace=ignore_namespace)
         forms = TextForms(texts.decimal_point, texts.date_format, texts.timestamp_format)
-        kind_of = partial(text_type, forms=forms)
-        self._odd = OddElements(schema, rules, ignore_namespace=ignore_namespace, text_type=kind_of)
+        self._odd = OddElements(schema, rules, ignore_namespace=ignore_namespace, forms=forms)
         self._looks_at_records = rules.looks_at_records
 
     def read(self, element: "etree._Element", text: bytes) -> tuple[dict[str, Any], set[str], OddRecord | None]:
@@ -53,10 +50,9 @@ class RuledReader:
             if positions[row] in odd:
                 odd[positions[row]].misfits = []
         for one in fitted.taken_out:
-            name = place_of(one.path)
             for row in sorted(one.rows - fitted.reasons.keys()):
                 value = _at(found[row], one.path)
-                odd.setdefault(positions[row], OddRecord()).misfits.append(self._odd.odd_value(name, name, value))
+                odd.setdefault(positions[row], OddRecord()).misfits.append(self._odd.misfit(one.path, value))
 
 
 def _at(record: Any, path: Sequence[str]) -> Any:
