@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from blizzard.config.kafka_options import NOTHING, KafkaOptions
 from blizzard.errors import RecoveryError, RetryableError
 from blizzard.kafka.batch_limits import FIRST_GUESS_BYTES, BatchLimits
-from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.epochs import check_logs, with_other_leaders
 from blizzard.kafka.former_sources import check_not_renamed, former_topics
 from blizzard.kafka.positions import (
@@ -114,9 +114,9 @@ def topic_backlog(
     Errors as of `Brokers`, and of storage; PermanentError or RecoveryError for a source that cannot begin."""
     is_new = state.checkpoint is None and not txn_lost
     checkpoint = state.checkpoint
-    if checkpoint is None:
-        checkpoint = _beginning(state, store, identity, brokers, options, configured)
     cluster = brokers.cluster()
+    if checkpoint is None:
+        checkpoint = _beginning(state, store, identity, brokers, cluster, options, configured)
     missing = topics_missing(options, cluster.topics.keys())
     try:
         check_topics(checkpoint, cluster)
@@ -146,6 +146,7 @@ def _beginning(
     store: ObjectStore,
     identity: SourceIdentity,
     brokers: Brokers,
+    cluster: Cluster,
     options: KafkaOptions,
     configured: Collection[str],
 ) -> TopicCheckpoint:
@@ -153,8 +154,8 @@ def _beginning(
     txns = txns_of(store) if state.version is not None else []
     known = taken_over(txns, options, identity.source_id)
     if options.take_over != NOTHING and (former := former_topics(store, txns, (), configured)):
-        check_not_renamed(former, brokers.cluster(), identity.source_id)
-    return first_positions(brokers, options, TopicCheckpoint(identity.pipeline, identity.source), known)
+        check_not_renamed(former, cluster, identity.source_id)
+    return first_positions(brokers, cluster, options, TopicCheckpoint(identity.pipeline, identity.source), known)
 
 
 def _of_partition(partition: Partition, checkpoint: TopicCheckpoint, end: int, lost: int) -> PartitionBacklog:

@@ -15,6 +15,7 @@ from blizzard.state.unknown_fields import UnknownFields
 QUIET = {
     "base_written",
     "batch_read",
+    "lag_measured",
     "ledger_opened",
     "ledger_run_written",
     "moved_on",
@@ -118,6 +119,11 @@ def _ranges_planned(event: dict[str, Any]) -> str:
     )
 
 
+def _lag_measured(event: dict[str, Any]) -> str:
+    waits = "" if not event["lag_secs"] else f", the first of which waited for {event['lag_secs']:,.1f} s"
+    return f"{event['source']}: topic {event['topic']} was {event['lag']:,} messages ahead{waits}"
+
+
 def _messages_committed(event: dict[str, Any]) -> str:
     if not event["partitions"]:
         return f"{event['source']}: committed batch {event['sequence']}: where it stands, without a message"
@@ -191,6 +197,7 @@ _TEXTS = {
     "replay_planned": _replay_planned,
     "batch_committed": _committed,
     "ranges_planned": _ranges_planned,
+    "lag_measured": _lag_measured,
     "messages_committed": _messages_committed,
     "file_dead_lettered": _dead,
     "unknown_fields": _unknown_fields,

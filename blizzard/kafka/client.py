@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NoReturn
 
 from confluent_kafka import (
@@ -16,6 +17,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
+from blizzard.background import Background
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import BlizzardError, NeverAnswered, PermanentError, RetryableError
 from blizzard.kafka.brokers import Cluster, End, Place, Topic
@@ -69,22 +71,26 @@ class KafkaBrokers:
         return self._opened
 
     def cluster(self) -> Cluster:
-        described = self._client.describe_cluster(request_timeout=self._timeout_secs)
-        cluster_id = self._answer(described).cluster_id
-        names = self._names()
-        if not names:
-            return Cluster(cluster_id, {})
-        topics = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_secs)
-        found = {name: self._described(future) for name, future in topics.items()}
-        return Cluster(cluster_id, {name: topic for name, topic in found.items() if topic is not None})
+        names = self._matching() if self._options.topics is None else [*self._options.topics]
+        found = self._topics(names) if names else {}
+        return Cluster(self._cluster_id(), found)
 
-    def _names(self) -> list[str]:
-        if self._options.topics is not None:
-            return [*self._options.topics]
+    def _topics(self, names: list[str]) -> dict[str, Topic]:
+        asked = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_secs)
+        found = {name: self._described(future) for name, future in asked.items()}
+        return {name: topic for name, topic in found.items() if topic is not None}
+
+    def _cluster_id(self) -> str:
+        """As the newest answer about topics had it. It is not asked for by `describe_cluster`: a broker that is about
+        to stop answers that with no brokers at all, and librdkafka (2.16) then ends the process."""
         try:
-            listed = self._client.list_topics(timeout=self._timeout_secs).topics
+            return self._client.cluster_id(timeout=self._timeout_secs)
         except KafkaException as error:
             self._fail(error.args[0], error)
+
+    def _matching(self) -> list[str]:
+        list_topics = partial(self._client.list_topics, timeout=self._timeout_secs)
+        listed = self._answer(_asked_beside(list_topics)).topics
         return sorted(name for name in listed if self._options.matches(name))
 
     def _described(self, future: "Future[Any]") -> Topic | None:
@@ -212,6 +218,20 @@ class KafkaBrokers:
         if self._login.is_changed():
             raise RetryableError(f"{where} {SECRET_CHANGED}") from cause
         raise PermanentError(where) from cause
+
+
+def _asked_beside(question: Callable[[], Any]) -> "Future[Any]":
+    """The answer to a question that waits for it by itself, and meanwhile says nothing of a login that is refused."""
+    answer: Future[Any] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(question())
+        except Exception as error:  # noqa: BLE001 - raised where it was asked for
+            answer.set_exception(error)
+
+    Background(ask, name="topics", in_background=True)
+    return answer
 
 
 def _epoch(told: int | None) -> int | None:

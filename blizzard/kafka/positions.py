@@ -34,12 +34,15 @@ class Gap:
 
 
 def first_positions(
-    brokers: Brokers, options: KafkaOptions, checkpoint: TopicCheckpoint, taken_over: Mapping[Partition, int]
+    brokers: Brokers,
+    cluster: Cluster,
+    options: KafkaOptions,
+    checkpoint: TopicCheckpoint,
+    taken_over: Mapping[Partition, int],
 ) -> TopicCheckpoint:
-    """Where a source begins that has no state. `taken_over`: next offsets of what another program has read; other
-    partitions then begin with their first message. Raises PermanentError for a topic that there is not, RecoveryError
-    for offsets that cannot be of the topic."""
-    cluster = brokers.cluster()
+    """Where a source begins that has no state. `cluster`: as the brokers have just told it. `taken_over`: next offsets
+    of what another program has read; other partitions then begin with their first message. Raises PermanentError for a
+    topic that there is not, RecoveryError for offsets that cannot be of the topic."""
     missing = topics_missing(options, cluster.topics.keys())
     if missing and options.topics is not None:
         raise PermanentError(

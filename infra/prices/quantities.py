@@ -79,9 +79,10 @@ def _alarm_metrics(resources: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _filtered(resources: Iterable[Mapping[str, Any]]) -> int:
-    """Metrics that are taken from logs."""
+    """Metrics that are taken from logs, without those of topics, which have dimensions."""
     filters = [r["Properties"] for r in resources if r["Type"] == "AWS::Logs::MetricFilter"]
-    return len({made["MetricName"] for each in filters for made in each["MetricTransformations"]})
+    made = [one for each in filters for one in each["MetricTransformations"]]
+    return len({one["MetricName"] for one in made if "Dimensions" not in one})
 
 
 def _invocations(schedule: str) -> int:

@@ -100,7 +100,9 @@ def metrics_are_the_stacks_own(stack: EvaluatedTemplate) -> RuleFindings:
 def the_job_logs_the_filtered_events(stack: EvaluatedTemplate) -> RuleFindings:
     for where, properties in stack.of_type(FILTER).items():
         event = re.fullmatch(r'\{ \$\.event = "(\w+)" \}', properties["FilterPattern"])
-        fields = {t["MetricValue"].removeprefix("$.") for t in properties["MetricTransformations"]}
+        made = properties["MetricTransformations"]
+        fields = {t["MetricValue"].removeprefix("$.") for t in made}
+        fields |= {d["Value"].removeprefix("$.") for t in made for d in t.get("Dimensions", ())}
         logged = stack.code.job_events.get(event[1]) if event else None
         if logged is None or not fields <= logged:
             yield where, f"the job logs no {properties['FilterPattern']} with {', '.join(sorted(fields))}"

@@ -42,6 +42,9 @@ class Outcome:
     error: str | None = None
     failure_kind: FailureKind | None = None
     """None: the error is the file's own."""
+    first_ts: float | None = None
+    """Of topics: the time of the first message of the range (Unix seconds). None: there is no message, or it has no
+    time."""
 
 
 class FileRows(Rows, Protocol):

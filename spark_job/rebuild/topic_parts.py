@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from blizzard.config.kafka_options import EARLIEST, KafkaOptions
 from blizzard.config.model import Pipeline, Source
+from blizzard.kafka.brokers import Cluster
 from blizzard.kafka.positions import first_positions
 from blizzard.log import Log
 from blizzard.state.topic_checkpoint import TopicCheckpoint
@@ -41,8 +42,8 @@ def rebuilt_topics(
     reader = topic_reader(parts, table, TopicReading(read_settings(source)), TopicLogins(source, options))
     from_earliest = options.model_copy(update={"start": EARLIEST})
 
-    def firsts(checkpoint: TopicCheckpoint) -> TopicCheckpoint:
-        return first_positions(brokers, from_earliest, checkpoint, {})
+    def firsts(checkpoint: TopicCheckpoint, cluster: Cluster) -> TopicCheckpoint:
+        return first_positions(brokers, cluster, from_earliest, checkpoint, {})
 
     return TopicParts(
         identity=parts.identity,

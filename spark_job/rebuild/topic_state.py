@@ -27,8 +27,9 @@ from blizzard.state.topic_checkpoint import (
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.ingest import Ingest
 from spark_job.loop.read_batch import ReadBatch
+from spark_job.loop.topics.range_plan import RangePlan
 from spark_job.loop.topics.recovery import recover
-from spark_job.loop.topics.source import RangePlan, TopicSource
+from spark_job.loop.topics.source import TopicSource
 from spark_job.ports.table import FileTable
 from spark_job.rebuild.state import NOTES
 from spark_job.rebuild.unknown_rows import lost_race, refuse_unknown_rows
@@ -45,7 +46,7 @@ class TopicParts:
     brokers: Brokers
     ingest: Ingest
     known: Collection[str]
-    first_positions: Callable[[TopicCheckpoint], TopicCheckpoint]
+    first_positions: Callable[[TopicCheckpoint, Cluster], TopicCheckpoint]
     """Where a partition begins of which nothing is known, whatever `start` says."""
     log: Log
 
@@ -138,7 +139,7 @@ class TopicStateRebuild:
         fresh = TopicCheckpoint(parts.identity.pipeline, parts.identity.source)
         cluster = parts.brokers.cluster()
         self._check_there(cluster, nexts.keys())
-        begun = _begun(parts.first_positions(fresh), copy, cluster, nexts.keys())
+        begun = _begun(parts.first_positions(fresh, cluster), copy, cluster, nexts.keys())
         found = with_offsets(begun, {each: offset for each, (offset, _) in nexts.items()}, cluster)
         ids = {topic: topic_id for (topic, _), (_, topic_id) in nexts.items()}
         of_rows = {name: replace(found.topics[name], topic_id=topic_id) for name, topic_id in ids.items()}

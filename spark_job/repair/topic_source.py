@@ -14,8 +14,9 @@ from blizzard.state.settled_letters import letters_with_settlements
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
 from blizzard.state.watermark import no_folder
 from spark_job.loop.read_batch import ReadBatch
+from spark_job.loop.topics.range_plan import RangePlan
 from spark_job.loop.topics.recovery import recover
-from spark_job.loop.topics.source import RangePlan, TopicSource
+from spark_job.loop.topics.source import TopicSource
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FileRows, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered

@@ -200,7 +200,7 @@ def _write_share(reports: Sequence[Report]) -> float:
 
 
 def _by_path(outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Ranges of one partition that several tasks have read are one."""
+    """Ranges of one partition that several tasks have read are one; of their first messages the oldest counts."""
     found: dict[str, Outcome] = {}
     for one in outcomes:
         other = found.get(one.path)
@@ -213,6 +213,7 @@ def _by_path(outcomes: Iterable[Outcome]) -> list[Outcome]:
             size=other.size + one.size,
             rows=other.rows + one.rows,
             records_read=max(other.records_read, one.records_read),
+            first_ts=min((each.first_ts for each in (other, one) if each.first_ts is not None), default=None),
         )
     return [*found.values()]
 

@@ -114,6 +114,17 @@ def metrics(stack: LocalStack, name: str) -> float:
     return sum(value[0] if isinstance(value, list) else value for line in lines if (value := line.get(name)))
 
 
+def lag_metrics(stack: LocalStack) -> dict[str, str]:
+    """By name, the topic of the metrics that the log of the job has brought."""
+    namespace, own = f"Blizzard/{stack.stack.name}", {"Name": "source", "Value": "events:clicks"}
+    found = stack.client("cloudwatch").list_metrics(Namespace=namespace)["Metrics"]
+    return {
+        one["MetricName"]: {each["Name"]: each["Value"] for each in one["Dimensions"]}["topic"]
+        for one in found
+        if own in one["Dimensions"]
+    }
+
+
 def test_a_topic_and_a_bucket_fill_one_table(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     stack = world.stack
     assert not stack.invoke("SweeperFunction", {"schedule": "sweep"}).error
@@ -140,6 +151,7 @@ def test_a_topic_and_a_bucket_fill_one_table(world: World, capsys: pytest.Captur
     assert not stack.invoke("SweeperFunction", {"schedule": "sweep"}).error
     world.until(lambda: metrics(stack, "DeadRecords") == 1)
     assert metrics(stack, "RowsCommitted") == world.sent + 2
+    world.until(lambda: lag_metrics(stack) == {"LagMessages": world.topic, "LagSeconds": world.topic})
 
     audited = world.answer("audit", capsys)
     assert (audited["committed"], audited["dead_lettered"]) == (world.sent, 1)

@@ -87,7 +87,7 @@ def test_the_brokers_are_asked_for_each_thing_once(
     CountedClient.asked.clear()
     assert status(lake, tmp_path, capsys)["lag"] == 2
     committed = "offsets READ_COMMITTED"
-    assert CountedClient.asked == ["cluster", "topics", "offsets READ_UNCOMMITTED", committed, committed]
+    assert CountedClient.asked == ["topics", "offsets READ_UNCOMMITTED", committed, committed]
 
 
 def test_before_the_first_run_everything_waits(

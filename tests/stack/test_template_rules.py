@@ -369,6 +369,11 @@ BROKEN = [
         {at("ReadSecondsFilter", "FilterPattern"): '{ $.event = "spark_started" }'},
     ),
     Broken(
+        monitoring.the_job_logs_the_filtered_events,
+        "LagSecondsFilter",
+        {at("LagSecondsFilter", "MetricTransformations/0/Dimensions/1/Value"): "$.topics"},
+    ),
+    Broken(
         monitoring.watched_metrics_exist,
         "Dashboard",
         {"Resources/CommitSecondsFilter": GONE},

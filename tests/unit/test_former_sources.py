@@ -4,14 +4,18 @@ import json
 
 import pytest
 
+from blizzard.audit.topic_plan import topic_backlog
+from blizzard.config.kafka_options import KafkaOptions
 from blizzard.errors import RecoveryError
 from blizzard.kafka.brokers import Cluster, Topic
 from blizzard.kafka.former_sources import FormerTopic, check_not_renamed, former_topics
+from blizzard.kafka.table_state import TopicState
 from blizzard.state.delta_log import commit_key
-from blizzard.state.identity import source_of_app_id
+from blizzard.state.identity import SourceIdentity, source_of_app_id
 from blizzard.state.topic_checkpoint import TopicCheckpoint, TopicPosition, encode
 from blizzard.state.txns import Txn
 from blizzard.storage.memory import MemoryStore
+from tests.unit.test_topic_plans import FakeBrokers
 
 OLD = "blizzard:p:old"
 
@@ -70,3 +74,15 @@ def test_a_topic_is_the_same_by_its_id(topic_id: str | None, refused: bool) -> N
 )
 def test_an_app_id_names_its_source(app_id: str, source: str | None) -> None:
     assert source_of_app_id(app_id) == source
+
+
+def test_the_backlog_of_a_new_source_asks_the_brokers_for_their_topics_once() -> None:
+    """Also if the table has messages of a source that is not configured, under the name of its topic."""
+    brokers, store = FakeBrokers({0: (0, 5)}), store_of({"t": "before"})
+    options = KafkaOptions.model_validate({"bootstrap_servers": "b:9092", "topics": ["t"]})
+    store.put(commit_key(1), json.dumps({"txn": {"appId": f"{OLD}:t:0", "version": 4}}).encode())
+    identity = SourceIdentity("p", "new", "_blizzard/p_new")
+    found = topic_backlog(
+        TopicState(version=1), store, identity, brokers, options, configured={"p:new"}, txn_lost=False
+    )
+    assert (found.is_new, found.lag, found.problem, brokers.described) == (True, 5, None, 1)

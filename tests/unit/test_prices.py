@@ -33,6 +33,7 @@ def template(schedule: str = "rate(1 minute)") -> dict[str, Any]:
                 name: resource("Logs::MetricFilter", MetricTransformations=[{"MetricName": metric}])
                 for name, metric in (("First", "Seconds"), ("Second", "Seconds"), ("Third", "Bytes"))
             },
+            "OfTopics": resource("Logs::MetricFilter", MetricTransformations=[{"MetricName": "Lag", "Dimensions": []}]),
             "Plain": resource("SQS::Queue"),
             "Ordered": resource("SQS::Queue", FifoQueue=True),
             "Unread": resource("SQS::Queue"),

@@ -140,7 +140,7 @@ def source_of(
 def begun(brokers: FakeBrokers) -> TopicCheckpoint:
     """After the first commit."""
     options = KafkaOptions.model_validate({"bootstrap_servers": "b:9092", "topics": ["t"]})
-    found = first_positions(brokers, options, TopicCheckpoint("p", "s", sequence=0), {})
+    found = first_positions(brokers, brokers.cluster(), options, TopicCheckpoint("p", "s", sequence=0), {})
     brokers.asked.clear()
     return found
 

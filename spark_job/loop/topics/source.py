@@ -1,13 +1,13 @@
 """Topics as a source: each plan asks the brokers for the ends of the partitions, the checkpoint has the positions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import MappingProxyType
 from typing import Any
 
 from blizzard.config.kafka_options import NOTHING
 from blizzard.errors import BlizzardError, PermanentError, RetryableError
-from blizzard.kafka.brokers import Brokers, End, Place
+from blizzard.kafka.brokers import Brokers, Cluster, End, Place
 from blizzard.kafka.epochs import check_logs, with_epochs, with_other_leaders
 from blizzard.kafka.former_sources import check_not_renamed, former_topics
 from blizzard.kafka.positions import (
@@ -26,15 +26,16 @@ from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import ReceiptLine, Receipts
-from blizzard.state.schema_changes import SchemaChange
 from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, encode, further_txns, path_of
 from blizzard.storage.base import ObjectStore
 from spark_job.loop.evolution import Evolution
 from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
 from spark_job.loop.topics.absent_topics import AbsentTopics
+from spark_job.loop.topics.lag_log import LagLog
 from spark_job.loop.topics.message_size import bytes_each
 from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.published_group import PublishedGroup
+from spark_job.loop.topics.range_plan import RangePlan
 from spark_job.loop.topics.recovery import recover
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.ports.offset_range import OffsetRange
@@ -42,33 +43,6 @@ from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
 from spark_job.ports.source import BatchCounts, Receipt, Recovered, Resolved
 from spark_job.ports.stopwatch import Stopwatch, TurnSecs
 from spark_job.ports.table import FileTable, Txn, Txns
-
-
-@dataclass(frozen=True, slots=True)
-class RangePlan:
-    """What the next commit reads. `found`: the checkpoint as this plan leaves it, with partitions that are new and gaps
-    behind it, but without the ranges. `waiting`: messages that the partitions have altogether."""
-
-    base: TopicCheckpoint
-    found: TopicCheckpoint
-    ranges: Sequence[OffsetRange] = ()
-    gaps: Sequence[Gap] = ()
-    waiting: int = 0
-    full: bool = False
-    schema_change: SchemaChange | None = None
-    unresolved: bool = False
-    segments: int = 0
-    duplicates: int = 0
-
-    @property
-    def empty(self) -> bool:
-        """A gap waits for the next messages, of whatever partition."""
-        return not self.ranges
-
-    @property
-    def moved(self) -> bool:
-        """A partition that was found is found again."""
-        return False
 
 
 class TopicSource:
@@ -107,6 +81,7 @@ class TopicSource:
         self._compared: dict[Partition, tuple[Place, int | None]] = {}
         """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
         self._absent = AbsentTopics(identity.source_id, settings.options, brokers, log)
+        self._lag = LagLog(identity.source_id, clock, log)
         self._said = set[tuple[Partition, int]]()
         self._begins_with_rows = False
         self._ends: Mapping[Partition, int] = {}
@@ -125,8 +100,9 @@ class TopicSource:
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
         txns = self._table.txns()
         known = taken_over(txns, self._options, self._identity.source_id)
-        self._check_not_renamed(txns)
-        begun = first_positions(self._brokers, self._options, fresh, known)
+        cluster = self._brokers.cluster()
+        self._check_not_renamed(txns, cluster)
+        begun = first_positions(self._brokers, cluster, self._options, fresh, known)
         begun = replace(begun, moved=MappingProxyType(_all_offsets(begun)))
         self._begins_with_rows = self._settings.begins_with_rows and self._table.newest_version() < 0
         if self._begins_with_rows:
@@ -134,12 +110,12 @@ class TopicSource:
         # Committed at once: the next run would find other offsets under the same `start`.
         return Recovered(begun, repaired=True, unpublished=True)
 
-    def _check_not_renamed(self, txns: Sequence[Txn]) -> None:
+    def _check_not_renamed(self, txns: Sequence[Txn], cluster: Cluster) -> None:
         if self._options.take_over == NOTHING:
             return
         rows = ((one.source, one.path, one.etag) for one in self._table.files_of_others())
         if former := former_topics(self._state, txns, rows, self._settings.configured):
-            check_not_renamed(former, self._brokers.cluster(), self._identity.source_id)
+            check_not_renamed(former, cluster, self._identity.source_id)
 
     def stamp(self, checkpoint: TopicCheckpoint, *, delta_version: int, receipt: Receipt) -> TopicCheckpoint:
         return stamped(checkpoint, delta_version=delta_version, receipt=receipt)
@@ -168,13 +144,14 @@ class TopicSource:
             refuse_gaps(gaps, self._identity.source_id)
         behind = with_offsets(found, {gap.partition: gap.end for gap in gaps})
         check_ends(behind, ends)
-        waits = {each: lag for each, lag in lags(behind, ends).items() if self._hollow.get(each) != ends[each]}
+        behind_by = lags(behind, ends)
+        waits = {each: lag for each, lag in behind_by.items() if self._hollow.get(each) != ends[each]}
         self._ends = ends
         most, waiting = self._most_messages(checkpoint), sum(waits.values())
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         if not ranges:
             self._note_gaps(gaps)
-        return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most)
+        return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most, lags=behind_by)
 
     def _most_messages(self, checkpoint: TopicCheckpoint) -> int:
         """In one batch, by the size of those of the newest commit."""
@@ -218,6 +195,7 @@ class TopicSource:
     # -- reading
 
     def read(self, plan: RangePlan) -> ReadBatch | None:
+        began_ts = self._clock()
         with self._watch.part("read"):
             rows = self._reader_for(plan).read_ranges(plan.ranges, sequence=plan.base.sequence + 1)
         if rows is None:
@@ -236,6 +214,7 @@ class TopicSource:
                 rows.discard()
                 rows.release()
         self._learn_size(plan, rows.outcomes)
+        self._lag.read(plan.lags, rows.outcomes, began_ts)
         return ReadBatch(rows)
 
     def _reader_for(self, plan: RangePlan) -> RangesReader[FileRows]:
@@ -282,6 +261,7 @@ class TopicSource:
 
     def skip(self, plan: RangePlan) -> TopicCheckpoint:
         """New partitions stay to be found again: so they are in no commit before their first messages are."""
+        self._lag.idle(plan.lags)
         return plan.base
 
     def settle(self, plan: RangePlan, batch: ReadBatch | None) -> TopicCheckpoint:
@@ -363,6 +343,7 @@ class TopicSource:
             delta_checkpoint=delta_checkpoint,
             secs=asdict(secs),
         )
+        self._lag.committed()
 
 
 class NothingToDiscover:

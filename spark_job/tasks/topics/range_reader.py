@@ -32,6 +32,7 @@ Messages = Iterable[tuple[OffsetRange, MessageColumns]]
 class _Progress:
     messages: int = 0
     size_bytes: int = 0
+    first_ms: int | None = None
     waiting: list[MessageColumns] = field(default_factory=list)
     waiting_bytes: int = 0
 
@@ -94,6 +95,8 @@ class RangeReader:
     ) -> Iterator[tuple[OffsetRange, MessageBlock]]:
         for one, some in messages:
             state, size = progress[one], some.size_bytes
+            if not state.messages and len(some):
+                state.first_ms = some.times_ms[0].as_py()
             state.messages += len(some)
             state.size_bytes += size
             state.waiting.append(some)
@@ -116,7 +119,15 @@ def _range_of(one: OffsetRange, block: MessageBlock) -> RecordRange:
 
 
 def _outcome(one: OffsetRange, state: _Progress) -> Outcome:
-    return Outcome(one.path, one.topic_id, state.size_bytes, rows=state.messages, records_read=one.end)
+    first_ts = None if state.first_ms is None else state.first_ms / 1000
+    return Outcome(
+        one.path,
+        one.topic_id,
+        state.size_bytes,
+        rows=state.messages,
+        records_read=one.end,
+        first_ts=first_ts,
+    )
 
 
 def _failed(one: OffsetRange, error: Exception) -> Outcome:

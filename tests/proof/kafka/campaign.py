@@ -14,6 +14,8 @@ from infra.local.processes.checkout import CHECKOUT
 from infra.local.processes.child_process import ChildProcess
 from tests.kafka.topics import create_topic, delete_topic, leaders, until
 from tests.proof.campaign import Failed, Fault, Run, check_shown
+from tests.proof.kafka import audits
+from tests.proof.kafka.audits import AUDITED, LETTER_GONE, ROW_GONE, UNANSWERED_AUDITS
 from tests.proof.kafka.registry import COLUMNS, UNANSWERED, AvroRegistry
 from tests.proof.kafka.variants import (
     CUT_IS_PASSED,
@@ -25,7 +27,19 @@ from tests.proof.kafka.variants import (
     OUTAGE_IS_FAULT,
     SILENT_GAP,
 )
-from tests.proof.kafka.world import AVRO, PARTITIONS, PLAIN, TRANSACTIONS, Topics, compare, json_record, read_table
+from tests.proof.kafka.world import (
+    ABORTS,
+    AVRO,
+    PARTITIONS,
+    PLAIN,
+    TRANSACTIONS,
+    Place,
+    Read,
+    Topics,
+    compare,
+    json_record,
+    read_table,
+)
 from tests.unit.schema_registry import Registry
 
 MOMENTS = ("positions_recovered", "ranges_planned", "batch_read", "messages_committed")
@@ -34,6 +48,7 @@ ANY_TIME, RACES, BROKERS = "kills at any time", "two jobs at once", "brokers kil
 LEADERS, ADDED, RETENTION = "leaders killed while a job reads", "partitions added", "times that retention took messages"
 GAPS, STATES, AGAIN = "messages that were gone before they were read", "lost states", "topics made again"
 TRUNCATED = "logs truncated"
+COMPACTED_AWAY, TWICE = "messages that compaction took", "messages that a producer has stored twice"
 ENGINES = {engine: f"jobs of the engine {engine}" for engine in ("local", "spark")}
 COMPARED = "messages compared with rows and letters"
 TURNS, TURNS_OF_BOTH = 12, 6
@@ -44,6 +59,8 @@ LIFE_SECS = 120.0
 SOURCES = ("envelopes:all", "records:plain", "avros:avro")
 OUTAGES = 0.3
 """Of the turns: so many begin with a schema registry that does not answer."""
+DYING, BETWEEN = 0.15, 0.15
+"""Of the turns: a broker dies while messages are written to it; there is an audit before the next job."""
 
 
 class Kafka:
@@ -52,7 +69,7 @@ class Kafka:
     variants: Mapping[str, Fault] = FAULTS
     wanted = (
         *(*KILLED.values(), ANY_TIME, RACES, BROKERS, LEADERS, ADDED, RETENTION, GAPS, STATES, AGAIN, TRUNCATED),
-        UNANSWERED,
+        *(ABORTS, COMPACTED_AWAY, TWICE, UNANSWERED, AUDITED, ROW_GONE, LETTER_GONE),
     )
 
     def run(self, run: Run) -> None:
@@ -83,11 +100,13 @@ class Round:
         self._avro_rng = random.Random(f"{run.seed}/{number}/avro")
         self._topics = Topics(cluster, f"r{number}", rng, self._avro_rng, registry, run.counts)
         self._engine_rng = random.Random(f"{run.seed}/{number}/engine")
+        self._later_rng = random.Random(f"{run.seed}/{number}/later")
         self._has_both = self._engine_rng.random() < run.spark_share
         self._steps = [
             f"seed {run.seed}, round {number}, {'both engines' if self._has_both else 'local'}, {self._folder}"
         ]
         self._down: int | None = None
+        self._states_lost = False
         self._jobs = 0
         self._log = self._folder / "jobs.log"
 
@@ -98,6 +117,7 @@ class Round:
             self._happens()
             self._outage()
             self._life()
+            self._audit_between()
         self._verify()
         self._truncated()
         self._made_again()
@@ -127,11 +147,19 @@ class Round:
         if self._run.variant == SILENT_GAP:
             whats = [self._retention]
         self._rng.choice([*whats, lambda: None])()
+        if self._down is None and not self._run.variant and self._later_rng.random() < DYING:
+            self._dies_while_written()
 
     def _broker_dies(self) -> None:
         self._down = self._rng.choice(self._cluster.nodes)
         self._step(f"broker {self._down} is killed")
         self._cluster.kill(self._down)
+        self._run.counts[BROKERS] += 1
+
+    def _dies_while_written(self) -> None:
+        self._down = down = leaders(self._topics.settings, self._topics.name(PLAIN))[0]
+        self._step(f"broker {down} is killed while messages are written to it")
+        self._topics.write_while(lambda: self._cluster.kill(down))
         self._run.counts[BROKERS] += 1
 
     def _partition(self) -> None:
@@ -155,6 +183,7 @@ class Round:
             for copy in table.glob("_blizzard/*_checkpoint.json"):
                 copy.unlink()
             self._step(f"the state in {table.name} is lost")
+            self._states_lost = True
             self._run.counts[STATES] += 1
 
     def _tables(self) -> list[Path]:
@@ -245,27 +274,32 @@ class Round:
     def _configuration(self) -> Path:
         """Of one job: of two that race, each has batches of another size."""
         self._jobs += 1
-        file, servers = self._folder / f"pipelines-{self._jobs}.yaml", self._cluster.bootstrap_servers
+        file = self._folder / f"pipelines-{self._jobs}.yaml"
         records_a_batch = (50, 200, 1000)[(self._jobs + self._rng.randrange(2)) % 3]
         if self._run.variant == LOST_IS_WON:  # each job of a race has several batches, and one of them larger ones
             records_a_batch = (20, 100)[self._jobs % 2]
+        return self._written(file, self._pipelines(records_a_batch))
+
+    def _written(self, file: Path, pipelines: Mapping[str, object]) -> Path:
+        file.write_text(json.dumps({"pipelines": pipelines}))
+        return file
+
+    def _pipelines(self, records_a_batch: int = 1000) -> "dict[str, dict[str, object]]":
         shared = {
             "checkpoint": {"interval_records": records_a_batch},
             "retries": {"max_attempts": 12, "max_backoff_secs": 1},
         }
-        kafka = {"bootstrap_servers": servers, "on_lost_offsets": "continue"}
+        kafka = {"bootstrap_servers": self._cluster.bootstrap_servers, "on_lost_offsets": "continue"}
         envelopes = {"kafka": {**kafka, "topic_pattern": f"{self._topics.prefix}-.*"}, "format": "envelope", **shared}
         records = {"kafka": {**kafka, "topics": [self._topics.name(PLAIN)]}, "format": "ndjson", **shared}
         records["schema"] = "id STRING, n BIGINT"
         avros = {"kafka": {**kafka, "topics": [self._topics.name(AVRO)]}, "format": "avro", "schema": COLUMNS, **shared}
         avros["avro"] = {"registry": {"url": self._registry.url}}
-        pipelines = {
+        return {
             "envelopes": {"table_uri": str(self._folder / "envelopes"), "sources": {"all": envelopes}},
             "records": {"table_uri": str(self._folder / "records"), "sources": {"plain": records}},
             "avros": {"table_uri": str(self._folder / "avros"), "sources": {"avro": avros}},
         }
-        file.write_text(json.dumps({"pipelines": pipelines}))
-        return file
 
     # -- the verdict
 
@@ -288,6 +322,32 @@ class Round:
         counts[COMPARED] += compare(self._topics, now, envelopes, every, self._steps)
         counts[COMPARED] += compare(self._topics, now, records, plain, self._steps, json_record)
         counts[COMPARED] += compare(self._topics, now, avros, avro, self._steps, self._registry.record)
+        counts[COMPACTED_AWAY] += self._topics.compacted_away(now)
+        counts[TWICE] += self._topics.stored_twice(now)
+        self._audit(now, records)
+
+    def _audit(self, now: Mapping[Place, object], records: Read) -> None:
+        """It finds nothing wrong, and of a copy of the table the message that somebody takes out."""
+        found = self._audited("audited", self._pipelines())
+        audits.check_good(found, self._steps, states_lost=self._states_lost)
+        self._run.counts[AUDITED] += len(found)
+        planted = audits.planted(self._folder / "records", records, now, self._topics.name(PLAIN), self._later_rng)
+        for count, place, copy in planted:
+            pipeline = {**self._pipelines()["records"], "table_uri": str(copy)}
+            [report] = self._audited("copy", {"records": pipeline})
+            audits.check_missed(report, place, self._steps)
+            self._run.counts[count] += 1
+
+    def _audited(self, name: str, pipelines: Mapping[str, object]) -> "list[dict[str, object]]":
+        return audits.audit(self._written(self._folder / f"{name}.yaml", pipelines), self._run.variant)
+
+    def _audit_between(self) -> None:
+        if self._run.variant or self._later_rng.random() >= BETWEEN:
+            return
+        self._step("an audit before the next job")
+        found = self._audited("audited", self._pipelines())
+        answered = audits.check_not_bad(found, self._steps)
+        self._run.counts.update({AUDITED: answered, UNANSWERED_AUDITS: len(found) - answered})
 
     def _to_the_end(self) -> None:
         self._step("a job runs to its end")

@@ -6,13 +6,23 @@ from pathlib import Path
 import pytest
 
 from tests.proof.campaign import Budget, Failed, Run
+from tests.proof.kafka.audits import AUDITED, LETTER_GONE, ROW_GONE
 from tests.proof.kafka.campaign import AGAIN, CAMPAIGN, COMPARED, ENGINES, TRUNCATED
 from tests.proof.kafka.registry import UNANSWERED
-from tests.proof.kafka.variants import CUT_IS_PASSED, LATE_LETTERS, ONE_TOO_LATE, OUTAGE_IS_FAULT, READ_UNCOMMITTED
+from tests.proof.kafka.variants import (
+    BLIND_AUDIT,
+    CUT_IS_PASSED,
+    LATE_LETTERS,
+    ONE_TOO_LATE,
+    OUTAGE_IS_FAULT,
+    READ_UNCOMMITTED,
+)
 
 ROUNDS = 3
 """At most: not each has what the variant shows at."""
-TRIED: dict[str, frozenset[str]] = {CAMPAIGN.name: frozenset({ONE_TOO_LATE, READ_UNCOMMITTED, LATE_LETTERS})}
+TRIED: dict[str, frozenset[str]] = {
+    CAMPAIGN.name: frozenset({ONE_TOO_LATE, READ_UNCOMMITTED, LATE_LETTERS, BLIND_AUDIT})
+}
 
 
 def go(folder: Path, rounds: int, variant: str = "") -> Run:
@@ -26,6 +36,7 @@ def test_a_round_loses_and_doubles_nothing(tmp_path: Path) -> None:
     assert counts[COMPARED] > 100
     assert (counts[ENGINES["local"]] > 10, counts[ENGINES["spark"]]) == (True, 0)
     assert (counts[TRUNCATED], counts[AGAIN], counts[UNANSWERED] > 0) == (1, 1, True)
+    assert (counts[AUDITED] >= 3, counts[ROW_GONE], counts[LETTER_GONE]) == (True, 1, 1)
 
 
 def test_a_job_that_reads_on_in_a_truncated_log_is_found(tmp_path: Path) -> None:

@@ -1,10 +1,12 @@
 """Jobs that are broken on purpose, to show that the campaign would find it."""
 
 import time
+from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from blizzard.audit.topic_partitions import PartitionJudge
 from blizzard.kafka.schema_registry import NoSchema, SchemaRegistry
 from spark_job.loop.commit import BatchCommitter
 from spark_job.loop.topics import source as topic_source
@@ -17,6 +19,7 @@ LOST_IS_WON = "a commit that lost its race counts as made"
 READ_UNCOMMITTED = "messages of aborted transactions are read"
 LATE_LETTERS = "letters of bad messages are put after the commit"
 SILENT_GAP = "messages that are gone are passed in silence"
+BLIND_AUDIT = "an audit does not look at the messages"
 
 CUT_IS_PASSED = "a log that was truncated is read on"
 OUTAGE_IS_FAULT = "messages are refused whose schema the registry does not give now"
@@ -90,6 +93,11 @@ def silent_gap() -> None:
     TopicSource._write_gaps = lambda self, gaps, attempt: None  # type: ignore[method-assign]
 
 
+def blind_audit() -> None:
+    judge = PartitionJudge.judge
+    PartitionJudge.judge = lambda self, plan, messages: judge(self, plan, array("q"))  # type: ignore[method-assign]
+
+
 def cut_is_passed() -> None:
     topic_source.check_logs = lambda brokers, places: None  # type: ignore[attr-defined]
 
@@ -110,6 +118,7 @@ BREAKS: Mapping[str, Callable[[], None]] = {
     READ_UNCOMMITTED: read_uncommitted,
     LATE_LETTERS: late_letters,
     SILENT_GAP: silent_gap,
+    BLIND_AUDIT: blind_audit,
     CUT_IS_PASSED: cut_is_passed,
     OUTAGE_IS_FAULT: outage_is_fault,
 }
@@ -120,4 +129,5 @@ FAULTS: Mapping[str, Fault] = {
     READ_UNCOMMITTED: Fault("rows hold messages that were never committed", "^nobody's"),
     LATE_LETTERS: Fault("a job dies between commit and letters, and bad messages are nowhere", "^missing"),
     SILENT_GAP: Fault("messages that retention took are in no row, and no letter says so", "^missing"),
+    BLIND_AUDIT: Fault("a row that was taken out is not missing", "^audit: .* was taken out, and not missed"),
 }

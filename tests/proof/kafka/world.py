@@ -5,7 +5,7 @@ import random
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ PLAIN, TRANSACTIONS, COMPACTED, AVRO = "plain", "transactions", "compacted", "av
 PARTITIONS = {PLAIN: 3, TRANSACTIONS: 2, COMPACTED: 2, AVRO: 2}
 MOST_PARTITIONS = 6
 ABORTED = "aborted"
+ABORTS = "transactions aborted"
+SENT_WHILE = 1000
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
 Decode = Callable[[bytes | None], Mapping[str, Any] | None]
@@ -96,6 +98,19 @@ class Topics:
         """All acknowledged, to the first partition of PLAIN."""
         produce(self.settings, self.name(PLAIN), [self._message(0) for _ in range(count)])
 
+    def write_while(self, happens: Callable[[], None]) -> None:
+        """To the first partition of PLAIN. It happens while requests are on their way: what is sent once more may be
+        stored twice."""
+        messages = [self._message(0) for _ in range(SENT_WHILE)]
+
+        def sent() -> Iterator[Message]:
+            yield from messages[: SENT_WHILE // 2]
+            happens()
+            yield from messages[SENT_WHILE // 2 :]
+
+        small = {"linger_ms": 0, "batch_num_messages": 5}
+        self._send(PLAIN, messages, sent(), message_timeout_ms=55_000, enable_idempotence=False, **small)
+
     def end_of_first(self) -> int:
         return end_offset(self.settings, self.name(PLAIN))
 
@@ -114,9 +129,11 @@ class Topics:
         self.sent.add(mark)
         return Message(self.registry.payload(mark, self.avro_rng), None, self.avro_rng.randrange(PARTITIONS[AVRO]))
 
-    def _send(self, topic: str, messages: list[Message]) -> None:
+    def _send(self, topic: str, messages: list[Message], sent: Iterable[Message] | None = None, **more: object) -> None:
+        """`sent`: as they are given to the producer; `more`: its settings."""
+        own = {"linger_ms": 5, "message_timeout_ms": 20_000, **more}
         try:
-            places = produce(self.settings, self.name(topic), messages, linger_ms=5, message_timeout_ms=20_000)
+            places = produce(self.settings, self.name(topic), messages if sent is None else sent, **own)
         except (KafkaException, AssertionError):
             self.counts["writes that were not acknowledged"] += 1
             return
@@ -133,7 +150,7 @@ class Topics:
         except (KafkaException, AssertionError):
             self.counts["writes that were not acknowledged"] += 1
             return
-        self.counts["transactions committed" if commit else "transactions aborted"] += 1
+        self.counts["transactions committed" if commit else ABORTS] += 1
 
     def look(self) -> dict[Place, bytes | None]:
         """What consumers see now."""
@@ -145,6 +162,15 @@ class Topics:
         for topic in PARTITIONS:
             for message in consume(self.settings, self.name(topic), range(self.partitions(topic))):
                 yield (message.topic(), message.partition(), message.offset()), message.value()
+
+    def compacted_away(self, now: Mapping[Place, bytes | None]) -> int:
+        """`now`: what consumers see."""
+        return sum(place[0] == self.name(COMPACTED) and place not in now for place in self.truth)
+
+    def stored_twice(self, now: Mapping[Place, bytes | None]) -> int:
+        texts = ((value or b"").decode(errors="replace") for value in now.values())
+        marks = Counter(mark for text in texts for mark in _MARK.findall(text))
+        return sum(count - 1 for count in marks.values())
 
     def add_partition(self) -> bool:
         now = self.partitions(PLAIN)
