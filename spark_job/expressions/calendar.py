@@ -11,14 +11,26 @@ MICROS_A_SECOND = 1_000_000
 MICROS_A_DAY = 86_400 * MICROS_A_SECOND
 MICROS = pa.timestamp("us", tz="UTC")
 _DAYS_OF_400_YEARS = 146_097
+_LAST_LONG = (1 << 63) - 1
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _BLANKS = "[\x00-\x20\x7f]*"
 _DATE = re.compile(rf"{_BLANKS}([+-]?)([0-9]{{4,7}})(?:-([0-9]{{1,2}})(?:-([0-9]{{1,2}})(?:[ T].*)?)?)?", re.DOTALL)
 _FIRST_DAY, _LAST_DAY = date(1, 1, 1).toordinal() - _EPOCH_DAY, date(9999, 12, 31).toordinal() - _EPOCH_DAY
+"""Of which Python and Arrow have the year."""
+
+
+def are_within(numbers: Any, first: int, last: int) -> bool:
+    """Whether all of them are. Nulls are."""
+    if isinstance(numbers, pa.Scalar):
+        return not numbers.is_valid or bool(first <= numbers.as_py() <= last)
+    found = pc.min_max(numbers).as_py()
+    return found["min"] is None or bool(first <= found["min"] and found["max"] <= last)
 
 
 def floor_divided(values: Any, by: int) -> Any:
     quotient = pc.divide(values, pa.scalar(by, pa.int64()))
+    if are_within(values, 0, _LAST_LONG):
+        return quotient
     rest = pc.subtract(values, pc.multiply(quotient, pa.scalar(by, pa.int64())))
     return pc.subtract(quotient, pc.cast(pc.less(rest, pa.scalar(0, pa.int64())), pa.int64()))
 
@@ -26,6 +38,8 @@ def floor_divided(values: Any, by: int) -> Any:
 def floor_rest(values: Any, by: int) -> Any:
     """From 0 to `by` - 1."""
     rest = pc.subtract(values, pc.multiply(pc.divide(values, pa.scalar(by, pa.int64())), pa.scalar(by, pa.int64())))
+    if are_within(values, 0, _LAST_LONG):
+        return rest
     return pc.if_else(pc.less(rest, pa.scalar(0, pa.int64())), pc.add(rest, pa.scalar(by, pa.int64())), rest)
 
 
@@ -46,8 +60,7 @@ def part_of_day(days: Any, part: str) -> Any:
     """Its `year`, `month` or `day`, as INT."""
     numbers = pc.cast(days, pa.int32())
     found = pc.cast(getattr(pc, part)(days), pa.int32())
-    odd = pc.fill_null(_outside(numbers), False)
-    if not pc.any(odd if not isinstance(odd, pa.Scalar) else pa.array([odd.as_py()])).as_py():
+    if are_within(numbers, _FIRST_DAY, _LAST_DAY):
         return found
     at = ("year", "month", "day").index(part)
     if isinstance(numbers, pa.Scalar):
@@ -61,7 +74,7 @@ def day_texts(days: Any) -> Any:
     numbers = pc.cast(days, pa.int32())
     if isinstance(numbers, pa.Scalar):
         return pa.scalar(_day_text(numbers.as_py()) if numbers.is_valid else None, pa.string())
-    if not pc.any(_outside(numbers)).as_py():
+    if are_within(numbers, _FIRST_DAY, _LAST_DAY):
         return pc.cast(days, pa.string())
     return pa.array([None if number is None else _day_text(number) for number in numbers.to_pylist()], pa.string())
 
@@ -90,13 +103,6 @@ def day_from_text(text: str) -> int | None:
     except ValueError:
         return None
     return days if -(1 << 31) <= days < 1 << 31 else None
-
-
-def _outside(numbers: Any) -> Any:
-    """The days of which Python and Arrow do not have the year."""
-    return pc.or_(
-        pc.less(numbers, pa.scalar(_FIRST_DAY, pa.int32())), pc.greater(numbers, pa.scalar(_LAST_DAY, pa.int32()))
-    )
 
 
 def _parts(number: int) -> tuple[int, int, int]:

@@ -14,14 +14,15 @@ from blizzard.config.expressions.syntax import Call, Expression, Field, Literal
 from spark_job.expressions.calendar import (
     MICROS_A_DAY,
     MICROS_A_SECOND,
+    are_within,
     day_of,
-    floor_divided,
     floor_rest,
     micros_of,
     moments_of,
     part_of_day,
 )
 from spark_job.expressions.casts import cast
+from spark_job.expressions.common_parts import KnownParts
 from spark_job.expressions.compare import compare
 from spark_job.expressions.evaluated import Evaluated, Failure, each_text, failures_of
 from spark_job.expressions.letters import lower, upper
@@ -31,19 +32,26 @@ ColumnOf = Callable[[str], Any]
 """The values of a column, by its name; null for all rows if the rows do not have it."""
 
 
-def evaluate(expression: Expression, column: ColumnOf) -> Evaluated:
+def evaluate(expression: Expression, column: ColumnOf, known: KnownParts | None = None) -> Evaluated:
+    """`known`: parts of the expression that others of the same rows may have, too."""
+    if known is None or not isinstance(expression, Call):
+        return _evaluate(expression, column, known)
+    return known.of(expression, lambda: _evaluate(expression, column, known))
+
+
+def _evaluate(expression: Expression, column: ColumnOf, known: KnownParts | None) -> Evaluated:
     match expression:
         case Literal(value, kind):
             return Evaluated(pa.scalar(value, arrow_type(kind)))
         case Field(path):
             return Evaluated(_field(column(path[0]), path[1:]))
         case Call("and" | "or" as operator, (left, right)):
-            return _and_or(operator, evaluate(left, column), evaluate(right, column))
+            return _and_or(operator, evaluate(left, column, known), evaluate(right, column, known))
         case Call("coalesce", arguments):
-            return _coalesce([evaluate(argument, column) for argument in arguments])
+            return _coalesce([evaluate(argument, column, known) for argument in arguments])
         case Call("cast", (operand,), kind):
-            return cast(evaluate(operand, column), operand.type, kind)
-    found = [evaluate(argument, column) for argument in expression.arguments]
+            return cast(evaluate(operand, column, known), operand.type, kind)
+    found = [evaluate(argument, column, known) for argument in expression.arguments]
     failures, values = failures_of(found), [one.values for one in found]
     if expression.function in COMPARISONS.values():
         return Evaluated(compare(expression.function, *values), failures)
@@ -90,6 +98,8 @@ def _moment_of(unit_micros: int) -> Callable[[Any], Evaluated]:
         wide = pc.cast(numbers, pa.int64())
         if last is None:
             return Evaluated(moments_of(wide))
+        if are_within(wide, -last, last):
+            return Evaluated(moments_of(pc.multiply(wide, pa.scalar(unit_micros, pa.int64()))))
         wrong = pc.or_(pc.less(wide, pa.scalar(-last, pa.int64())), pc.greater(wide, pa.scalar(last, pa.int64())))
         fitting = pc.if_else(wrong, pa.scalar(0, pa.int64()), wide)
         micros = pc.multiply(fitting, pa.scalar(unit_micros, pa.int64()))
@@ -103,7 +113,7 @@ def _clock(unit_micros: int, count: int) -> Callable[[Any], Evaluated]:
 
     def made(moments: Any) -> Evaluated:
         rest = floor_rest(micros_of(moments), unit_micros * count)
-        return Evaluated(pc.cast(floor_divided(rest, unit_micros), pa.int32()))
+        return Evaluated(pc.cast(pc.divide(rest, pa.scalar(unit_micros, pa.int64())), pa.int32()))
 
     return made
 

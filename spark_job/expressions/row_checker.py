@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_job.expressions.common_parts import CommonParts
 from spark_job.expressions.evaluate import arrow_type, evaluate
 from spark_job.expressions.evaluated import Evaluated
 from spark_job.expressions.rules import RowRules
@@ -31,6 +32,7 @@ class RowChecker:
         of_tasks, columns = rules.of_tasks(), rules.struct()
         self._derived = [(column, understood(column.sql, columns)) for column in of_tasks.derived]
         self._checks = [(check, understood(check.sql, columns)) for check in of_tasks.checks]
+        self._parts = CommonParts([expression for _, expression in (*self._derived, *self._checks)])
         self._types = {name: arrow_type(kind) for name, kind in ddl_types(columns.fields).items()}
         self._empty_is_null = frozenset(rules.empty_is_null)
 
@@ -43,16 +45,16 @@ class RowChecker:
             return CheckedRows(self._with_derived_types(rows), None, ())
         refused: dict[int, str] = {}
         made = dict[str, pa.Array]()
-        as_read = _ColumnValues(rows, self._types)
+        as_read, known = _ColumnValues(rows, self._types), self._parts.begin()
         for column, expression in self._derived:
-            found = evaluate(expression, as_read)
+            found = evaluate(expression, as_read, known)
             made[column.name] = _whole(found.values, rows.num_rows, arrow_type(expression.type))
             _refuse(refused, found, f"{column.label} fails", rows.num_rows)
         for name, values in made.items():
             rows = rows.append_column(name, values)
-        as_stored = _ColumnValues(rows, self._types, self._empty_is_null)
+        as_stored, known = _ColumnValues(rows, self._types, self._empty_is_null), self._parts.begin()
         for check, expression in self._checks:
-            found = evaluate(expression, as_stored)
+            found = evaluate(expression, as_stored, known)
             _refuse(refused, found, f"{check.label} fails", rows.num_rows)
             for row in _not_true(found.values, rows.num_rows):
                 refused.setdefault(row, check.refusal)
@@ -94,7 +96,12 @@ class _ColumnValues:
 
 
 def _whole(values: Any, count: int, kind: pa.DataType) -> pa.Array:
-    return pa.repeat(values, count) if isinstance(values, pa.Scalar) else values.cast(kind)
+    """A constant text is in memory once."""
+    if not isinstance(values, pa.Scalar):
+        return values.cast(kind)
+    if pa.types.is_string(kind) and values.is_valid:
+        return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([values.as_py()]))
+    return pa.repeat(values, count)
 
 
 def _refuse(refused: dict[int, str], found: Evaluated, label: str, count: int) -> None:

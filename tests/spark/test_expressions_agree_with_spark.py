@@ -20,18 +20,28 @@ from tests.spark.expression_values import EXPRESSIONS, SCHEMA, random_rows
 pytestmark = pytest.mark.spark
 
 
-def _by_reader(rows: pa.Table) -> dict[str, list[Any]]:
-    """For each expression its values; `fails` where it fails."""
-    found = {}
-    for sql in EXPRESSIONS:
-        schema = columns_of(SCHEMA)
-        numbered = rows.append_column("at", pa.array(range(rows.num_rows), pa.int64()))
-        made = RowChecker(RowRules((Derived("v", sql, by_spark=False),), (), schema.json())).apply(numbered)
-        values: list[Any] = ["fails"] * rows.num_rows
-        for at, value in zip(made.rows["at"].to_pylist(), _plain(made.rows["v"]), strict=True):
+def _by_reader(rows: pa.Table, at_once: int) -> dict[str, list[Any]]:
+    """For each expression its values; `fails` where it fails. `at_once`: so many rows are evaluated together: of few,
+    all may be usual ones."""
+    schema, numbers = columns_of(SCHEMA).json(), pa.array(range(rows.num_rows), pa.int64())
+    numbered = rows.append_column("at", numbers)
+    return {sql: _values(_twice(sql, schema), numbered, at_once) for sql in EXPRESSIONS}
+
+
+def _twice(sql: str, columns: str) -> RowChecker:
+    """As two columns, of which the second has what was evaluated for the first."""
+    return RowChecker(RowRules(tuple(Derived(name, sql, by_spark=False) for name in "vw"), (), columns))
+
+
+def _values(checker: RowChecker, numbered: pa.Table, at_once: int) -> list[Any]:
+    values: list[Any] = ["fails"] * numbered.num_rows
+    for start in range(0, numbered.num_rows, at_once):
+        made = checker.apply(numbered.slice(start, at_once)).rows
+        first, second = _plain(made["v"]), _plain(made["w"])
+        assert first == second
+        for at, value in zip(made["at"].to_pylist(), first, strict=True):
             values[at] = value
-        found[sql] = values
-    return found
+    return values
 
 
 def _plain(column: pa.ChunkedArray) -> list[Any]:
@@ -43,12 +53,13 @@ def _plain(column: pa.ChunkedArray) -> list[Any]:
     return [repr(value) if isinstance(value, float) else value for value in column.to_pylist()]
 
 
+@pytest.mark.parametrize(("count", "at_once"), [(1_000, 1_000), (300, 4)])
 def test_the_readers_values_are_those_of_spark(
-    spark: Callable[[], SparkSession], tmp_path: Path, query_defaults: None
+    spark: Callable[[], SparkSession], tmp_path: Path, query_defaults: None, count: int, at_once: int
 ) -> None:
     """Values at every limit and at random, by a fixed seed. The generated code of Spark is compared."""
-    rows = random_rows(random.Random(22), 1_000)
-    by_reader = _by_reader(rows)
+    rows = random_rows(random.Random(22), count)
+    by_reader = _by_reader(rows, at_once)
     session = strict_session(spark())
     file = tmp_path / "rows.parquet"
     pq.write_table(rows, file)

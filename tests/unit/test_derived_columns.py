@@ -1,5 +1,6 @@
 """Columns that are derived from the record: by the fast reader, without Java."""
 
+import json
 from datetime import date
 
 import pytest
@@ -90,3 +91,14 @@ def test_an_expression_that_only_spark_evaluates_is_left_to_it_before_anything_i
         lake.run()
     assert lake.logged("batch_read") == []
     assert [*lake.table.rglob("*.parquet")] == []
+
+
+def test_a_constant_has_the_statistics_of_a_text_and_may_be_checked(lake: EngineLake) -> None:
+    lake.settings = {"derive": {"origin": "'landing'", "again": "'landing'"}}
+    lake.table_settings = {"constraints": {"here": "origin = 'landing'", "known": "again IN ('landing', 'x')"}}
+    for file in ("1.ndjson", "2.ndjson"):
+        lake.put(file, {"id": file})
+        lake.run()
+    assert [(row["origin"], row["again"]) for row in lake.rows()] == [("landing", "landing")] * 2
+    [add] = [action["add"] for action in lake.actions(lake.versions()[-1]) if "add" in action]
+    assert json.loads(add["stats"])["minValues"]["origin"] == "landing"

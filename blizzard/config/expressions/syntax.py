@@ -53,3 +53,10 @@ def fields_of(expression: Expression) -> Iterator[Field]:
         case Call():
             for argument in expression.arguments:
                 yield from fields_of(argument)
+
+
+def calls_of(expression: Expression) -> Iterator[Call]:
+    if isinstance(expression, Call):
+        yield expression
+        for argument in expression.arguments:
+            yield from calls_of(argument)
