@@ -23,6 +23,7 @@ FROM_THE_LOG = {
     at("CopySecondsFilter", "MetricTransformations/0/MetricName"): "FilesMissed",
     at("FilesMissedAlarm", "Dimensions"): GONE,
 }
+LAG_OF_TOPIC = at("LagSecondsFilter", "MetricTransformations/0/Dimensions/1/Value")
 NOTIFIES = "NotificationConfiguration/QueueConfigurations/0"
 
 
@@ -368,11 +369,7 @@ BROKEN = [
         "ReadSecondsFilter",
         {at("ReadSecondsFilter", "FilterPattern"): '{ $.event = "spark_started" }'},
     ),
-    Broken(
-        monitoring.the_job_logs_the_filtered_events,
-        "LagSecondsFilter",
-        {at("LagSecondsFilter", "MetricTransformations/0/Dimensions/1/Value"): "$.topics"},
-    ),
+    Broken(monitoring.the_job_logs_the_filtered_events, "LagSecondsFilter", {LAG_OF_TOPIC: "$.topics"}),
     Broken(
         monitoring.watched_metrics_exist,
         "Dashboard",

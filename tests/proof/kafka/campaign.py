@@ -59,8 +59,8 @@ LIFE_SECS = 120.0
 SOURCES = ("envelopes:all", "records:plain", "avros:avro")
 OUTAGES = 0.3
 """Of the turns: so many begin with a schema registry that does not answer."""
-DYING, BETWEEN = 0.15, 0.15
-"""Of the turns: a broker dies while messages are written to it; there is an audit before the next job."""
+IMPATIENT, BETWEEN = 0.3, 0.15
+"""Of the turns: a producer sends messages again that it need not; there is an audit before the next job."""
 
 
 class Kafka:
@@ -147,8 +147,8 @@ class Round:
         if self._run.variant == SILENT_GAP:
             whats = [self._retention]
         self._rng.choice([*whats, lambda: None])()
-        if self._down is None and not self._run.variant and self._later_rng.random() < DYING:
-            self._dies_while_written()
+        if not self._run.variant and self._later_rng.random() < IMPATIENT:
+            self._impatient_producer()
 
     def _broker_dies(self) -> None:
         self._down = self._rng.choice(self._cluster.nodes)
@@ -156,11 +156,13 @@ class Round:
         self._cluster.kill(self._down)
         self._run.counts[BROKERS] += 1
 
-    def _dies_while_written(self) -> None:
-        self._down = down = leaders(self._topics.settings, self._topics.name(PLAIN))[0]
-        self._step(f"broker {down} is killed while messages are written to it")
-        self._topics.write_while(lambda: self._cluster.kill(down))
-        self._run.counts[BROKERS] += 1
+    def _impatient_producer(self) -> None:
+        dies = self._down is None and self._later_rng.random() < 0.5
+        if dies:
+            self._down = leaders(self._topics.settings, self._topics.name(PLAIN))[0]
+            self._run.counts[BROKERS] += 1
+        self._step(f"messages are sent twice{f', while broker {self._down} is killed' if dies else ''}")
+        self._topics.write_impatiently(lambda: self._cluster.kill(self._down or 0) if dies else None)
 
     def _partition(self) -> None:
         if self._topics.add_partition():
@@ -328,13 +330,12 @@ class Round:
 
     def _audit(self, now: Mapping[Place, object], records: Read) -> None:
         """It finds nothing wrong, and of a copy of the table the message that somebody takes out."""
-        found = self._audited("audited", self._pipelines())
-        audits.check_good(found, self._steps, states_lost=self._states_lost)
-        self._run.counts[AUDITED] += len(found)
-        planted = audits.planted(self._folder / "records", records, now, self._topics.name(PLAIN), self._later_rng)
-        for count, place, copy in planted:
-            pipeline = {**self._pipelines()["records"], "table_uri": str(copy)}
-            [report] = self._audited("copy", {"records": pipeline})
+        audits.check_good(self._audited("audited", self._pipelines()), self._steps, states_lost=self._states_lost)
+        self._run.counts[AUDITED] += len(SOURCES)
+        about = records, now, self._topics.name(PLAIN), self._later_rng
+        for count, place, copy in audits.planted(self._folder / "records", *about):
+            of_copy = {**self._pipelines()["records"], "table_uri": str(copy)}
+            [report] = self._audited("copy", {"records": of_copy})
             audits.check_missed(report, place, self._steps)
             self._run.counts[count] += 1
 
@@ -345,9 +346,8 @@ class Round:
         if self._run.variant or self._later_rng.random() >= BETWEEN:
             return
         self._step("an audit before the next job")
-        found = self._audited("audited", self._pipelines())
-        answered = audits.check_not_bad(found, self._steps)
-        self._run.counts.update({AUDITED: answered, UNANSWERED_AUDITS: len(found) - answered})
+        answered = audits.check_not_bad(self._audited("audited", self._pipelines()), self._steps)
+        self._run.counts.update({AUDITED: answered, UNANSWERED_AUDITS: len(SOURCES) - answered})
 
     def _to_the_end(self) -> None:
         self._step("a job runs to its end")

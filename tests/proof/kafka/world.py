@@ -37,7 +37,7 @@ PARTITIONS = {PLAIN: 3, TRANSACTIONS: 2, COMPACTED: 2, AVRO: 2}
 MOST_PARTITIONS = 6
 ABORTED = "aborted"
 ABORTS = "transactions aborted"
-SENT_WHILE = 1000
+SENT_IMPATIENTLY = 1000
 Place = tuple[str, int, int]
 """Topic, partition and offset."""
 Decode = Callable[[bytes | None], Mapping[str, Any] | None]
@@ -98,18 +98,19 @@ class Topics:
         """All acknowledged, to the first partition of PLAIN."""
         produce(self.settings, self.name(PLAIN), [self._message(0) for _ in range(count)])
 
-    def write_while(self, happens: Callable[[], None]) -> None:
-        """To the first partition of PLAIN. It happens while requests are on their way: what is sent once more may be
-        stored twice."""
-        messages = [self._message(0) for _ in range(SENT_WHILE)]
+    def write_impatiently(self, happens: Callable[[], None]) -> None:
+        """To the first partition of PLAIN, by a producer without idempotence that sends again what is not acknowledged
+        within milliseconds, so that some messages are stored twice. It happens while requests are on their way."""
+        messages = [self._message(0) for _ in range(SENT_IMPATIENTLY)]
+        half = len(messages) // 2
 
         def sent() -> Iterator[Message]:
-            yield from messages[: SENT_WHILE // 2]
+            yield from messages[:half]
             happens()
-            yield from messages[SENT_WHILE // 2 :]
+            yield from messages[half:]
 
-        small = {"linger_ms": 0, "batch_num_messages": 5}
-        self._send(PLAIN, messages, sent(), message_timeout_ms=55_000, enable_idempotence=False, **small)
+        small = {"linger_ms": 0, "batch_num_messages": 5, "socket_timeout_ms": 20, "message_timeout_ms": 55_000}
+        self._send(PLAIN, messages, sent(), enable_idempotence=False, **small)
 
     def end_of_first(self) -> int:
         return end_offset(self.settings, self.name(PLAIN))
