@@ -83,6 +83,7 @@ def java_for_spark(jars: Path) -> Java:
 
 def _started(session: Callable[[], SparkSession], java: Java) -> SparkSession:
     """Java may end before it answers because memory is short for a moment, so it is started once more."""
+    last: PySparkRuntimeError | None = None
     for _ in range(JAVA_STARTS):
         try:
             return session()
