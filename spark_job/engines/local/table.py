@@ -103,7 +103,7 @@ class LocalTable:
                 "committed; it can be retried."
             ) from error
         table.update_incremental()
-        self._opened.committed(table, version - 1)
+        self._opened.committed(table, version - 1, added=0)
         self._opened.goes_on(table)
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:
