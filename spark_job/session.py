@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 from pyspark import InheritableThread
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from blizzard.config.spark_settings import CHECKSUM_FILES
@@ -15,11 +16,15 @@ from blizzard.environment import set_variables, variables
 from blizzard.errors import SetupError
 from blizzard.log import Log
 from blizzard.setup.jar_folder import problem_of
-from blizzard.setup.java import find_java
+from blizzard.setup.java import Java, find_java
 from blizzard.setup.places import SETUP_COMMAND
 from spark_job.cluster import is_on_cluster, start_on_cluster, worker_python
 from spark_job.engines.spark.checksum_files import unset_missing_classes
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS
+
+JAVA_ENDED = "JAVA_GATEWAY_EXITED"
+"""Spark's name of the error that Java has ended before it could be talked to."""
+JAVA_STARTS = 2
 
 
 def lazy_session(
@@ -55,18 +60,42 @@ def with_java_and_jars(
     session: Callable[[], SparkSession], jars: Path, *, on_cluster: bool = False
 ) -> Callable[[], SparkSession]:
     """The same for a driver on this machine: it starts with a Java that it supports, which need not be the default one.
-    Raises SetupError when Java or the jars are missing, since Spark's own errors do not say so."""
+    Raises SetupError when Java or the jars are missing or Java does not start, since Spark's own errors do not say so.
+    """
 
     @lru_cache(maxsize=1)
     def checked() -> SparkSession:
-        if problem := problem_of(jars):
-            raise SetupError(f"Spark needs Delta's jars, and found {problem}; run `{SETUP_COMMAND}`")
+        java = java_for_spark(jars)
         # The address needs no lookup of the machine's name, which may be unknown. Executors elsewhere need that name.
         address = {} if on_cluster else {"SPARK_LOCAL_IP": "127.0.0.1"}
-        set_variables({**address, **variables(), "JAVA_HOME": str(find_java().home)})
-        return session()
+        set_variables({**address, **variables(), "JAVA_HOME": str(java.home)})
+        return _started(session, java)
 
     return checked
+
+
+def java_for_spark(jars: Path) -> Java:
+    """Raises SetupError when Java or the jars are missing."""
+    if problem := problem_of(jars):
+        raise SetupError(f"Spark needs Delta's jars, and found {problem}; run `{SETUP_COMMAND}`")
+    return find_java()
+
+
+def _started(session: Callable[[], SparkSession], java: Java) -> SparkSession:
+    """Java may end before it answers because memory is short for a moment, so it is started once more."""
+    last: PySparkRuntimeError | None = None
+    for _ in range(JAVA_STARTS):
+        try:
+            return session()
+        except PySparkRuntimeError as error:
+            if error.getCondition() != JAVA_ENDED:
+                raise
+            last = error
+    raise SetupError(
+        f"Spark cannot start: its process with {java} ended {JAVA_STARTS} times before it answered. Check that "
+        "`spark.driver.memory` is free on this machine, that PATH has `bash` and the usual tools, and that JAVA_HOME, "
+        "if it is set, is a whole Java. `blizzard run --json` shows what the process said."
+    ) from last
 
 
 def start_jvm_thread(work: Callable[[], None], *, name: str) -> None:

@@ -19,7 +19,7 @@ from blizzard.storage.open import read_text
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.choose import Engines
 from spark_job.engines.local.table_options import table_options
-from spark_job.session import lazy_session, with_java_and_jars
+from spark_job.session import java_for_spark, lazy_session, with_java_and_jars
 
 EXIT_OK, EXIT_FAILED, EXIT_CONFIG, EXIT_STOPPED = 0, 1, 2, 130
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -49,10 +49,11 @@ def engines_for(
     conf = spark_settings(jars_dir=jars, for_executors=for_executors, s3_endpoint=s3.endpoint_url, s3_region=s3.region)
     master = {} if options.master is None else {MASTER: options.master}
     spark = lazy_session({**conf, **options.conf, **master}, log, on_start=on_start)
-    if jars is not None:
-        spark = with_java_and_jars(spark, Path(jars), on_cluster=options.on_cluster)
     tables = [pipeline.table_uri for pipeline in config.pipelines.values()]
-    return Engines(spark, s3, partial(table_options, tables, s3), log)
+    if jars is None:
+        return Engines(spark, s3, partial(table_options, tables, s3), log)
+    spark = with_java_and_jars(spark, Path(jars), on_cluster=options.on_cluster)
+    return Engines(spark, s3, partial(table_options, tables, s3), log, partial(java_for_spark, Path(jars)))
 
 
 def end_process(code: int) -> None:

@@ -45,6 +45,14 @@ class LazyCommands(TyperGroup):
         name, listed, rest = super().resolve_command(ctx, args)
         return name, listed and load(listed.name or ""), rest
 
+    def invoke(self, ctx: Any) -> Any:
+        """Without what pydantic, by which Typer reads options, puts before its errors."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code. `arguments`: those of the process by default."""

@@ -14,8 +14,9 @@ import typer
 
 from blizzard.config.spark_settings import HEAP
 from blizzard.environment import variables
-from blizzard.errors import ConfigError
+from blizzard.errors import ConfigError, SetupError
 from blizzard.setup.jar_folder import problem_of
+from blizzard.setup.java import find_java
 from blizzard.setup.places import SETUP_COMMAND, find_jars
 
 EXIT_SUCCESS, EXIT_INTERRUPTED = 0, 130
@@ -75,16 +76,22 @@ class JobProcess:
 
 
 def jars_folder(jars: Path | None, environ: Mapping[str, str], *, needed: bool) -> Path:
-    """As check_jars, of the folder that is used."""
+    """As check_spark, of the folder that is used."""
     folder = jars or find_jars(environ)
-    check_jars(folder, needed=needed)
+    check_spark(folder, needed=needed)
     return folder
 
 
-def check_jars(folder: Path, *, needed: bool) -> None:
-    """Raises ConfigError if they are needed and not there."""
-    if needed and (problem := problem_of(folder)):
+def check_spark(folder: Path, *, needed: bool) -> None:
+    """Raises ConfigError if the jars, which are in this folder, or Java are needed and not there."""
+    if not needed:
+        return
+    if problem := problem_of(folder):
         raise ConfigError([f"--jars: expected a folder with Delta's jars, found {problem}; run `{SETUP_COMMAND}`"])
+    try:
+        find_java()
+    except SetupError as error:
+        raise ConfigError([f"engine spark: {error}"]) from error
 
 
 def repeated(option: str, values: list[str] | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from blizzard.cli.job_process import JobProcess, check_jars, event_of, repeated
+from blizzard.cli.job_process import JobProcess, check_spark, event_of, repeated
 from blizzard.cli.options import File, Jars
 from blizzard.config.engine_name import CONFIGURED, EngineName
 from blizzard.config.spark_master import spark_options
@@ -59,7 +59,7 @@ def _check(file: str, environ: Mapping[str, str], pipelines: Collection[str], en
 
     chosen = [found for name, found in load_config(file, environ).pipelines.items() if name in (pipelines or (name,))]
     wanted = {found.engine for found in chosen} if engine == CONFIGURED else {engine}
-    check_jars(jars, needed=any(EngineName(each).needs_spark for each in wanted))
+    check_spark(jars, needed=any(EngineName(each).needs_spark for each in wanted))
 
 
 def _run(command_line: list[str], check: Callable[[], None] = lambda: None, *, as_json: bool) -> int:

@@ -13,6 +13,7 @@ from blizzard.cli.options import File
 from blizzard.config import expression_checks
 from blizzard.config.expression_checks import Evaluation
 from blizzard.config.kafka_options import KafkaOptions
+from blizzard.config.left_to_spark import refused_by_engine
 from blizzard.config.load import LoadResult, read_config_file
 from blizzard.config.model import Pipeline, Source
 from blizzard.config.problems import Problem, dotted
@@ -77,7 +78,14 @@ def _lines(file: str, result: LoadResult) -> list[str]:
             lines += [f"{source.id}: column {name}: {_evaluated(one)}" for name, one in found]
         checks = expression_checks.constraints(pipeline).items()
         lines += [f"{pipeline.name}: constraint {name}: {_evaluated(one)}" for name, one in checks]
-    return lines
+    return [*lines, *(f"{pipeline}: warning: {text}" for pipeline, text in _warnings(result))]
+
+
+def _warnings(result: LoadResult) -> Iterator[tuple[str, str]]:
+    """Pipeline and text of each."""
+    for pipeline in result.config.pipelines.values() if result.config else ():
+        for what in refused_by_engine(pipeline):
+            yield pipeline.name, f"`engine: {pipeline.engine}` refuses {what}: Spark is needed for it"
 
 
 def _evaluated(found: Evaluation) -> str:
@@ -107,6 +115,7 @@ def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
         "file": file,
         "valid": result.config is not None,
         "problems": [_problem(problem) for problem in result.problems],
+        "warnings": [{"pipeline": pipeline, "text": text} for pipeline, text in _warnings(result)],
         "sources": [
             {
                 "id": source.id,

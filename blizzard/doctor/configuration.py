@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blizzard.config.engine_name import EngineName
+from blizzard.config.left_to_spark import refused_by_engine
 from blizzard.config.load import LoadResult
 from blizzard.config.spark_master import spark_options
 from blizzard.config.spark_settings import LOG_STORES
-from blizzard.doctor.check import Check, Finding, ok, problem, skipped
+from blizzard.doctor.check import Check, Finding, Verdict, ok, problem, skipped, warning
 from blizzard.errors import SetupError
 from blizzard.setup.jar_folder import problem_of
 from blizzard.setup.java import find_java
@@ -52,6 +53,19 @@ def _engine(subject: ConfigurationFile) -> Finding:
     if subject.deployed or config is None:
         return skipped("runs of a stack do not use this machine")
     names = [pipeline.name for pipeline in config.pipelines.values() if EngineName(pipeline.engine).needs_spark]
+    refused = [f"{each.name}: {what}" for each in config.pipelines.values() for what in refused_by_engine(each)]
+    spark = _spark_here(subject, names)
+    if spark.verdict is Verdict.PROBLEM or not refused:
+        return spark
+    return warning(
+        f"left to Spark: {'; '.join(refused[:SHOWN_PROBLEMS])}, and `engine: local` has none",
+        expected="settings with which the local engine goes on",
+        advice="set `engine: auto` or `engine: spark`; see docs/how-it-works.md#engines",
+    )
+
+
+def _spark_here(subject: ConfigurationFile, names: Sequence[str]) -> Finding:
+    """`names`: of the pipelines that do nothing without Spark."""
     if not names:
         return ok("the local engine, which needs no Java, as far as it goes")
     try:

@@ -18,7 +18,7 @@ from blizzard.state.txns import txns_of
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.against_table.comparison import Comparison
-from spark_job.against_table.files import begin, former_sources, moved_files
+from spark_job.against_table.files import begin, compare_files, former_sources
 from spark_job.against_table.left_out import checks_of_left_out
 from spark_job.against_table.topics import begin_topics
 from spark_job.engines.local.engine import LocalEngine
@@ -111,7 +111,7 @@ def _add_rows_of_before(
     elif is_new:
         begin(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
     else:
-        found.notes += moved_files(source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
+        compare_files(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
     found.notes += former_sources(pipeline, txns) if is_new else ()
 
 

@@ -1,14 +1,16 @@
 """What a run makes of the files that the table may have rows of already: of a source that is new to the table, and of
 one whose `uri` has moved."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from blizzard.config.model import Pipeline
 from blizzard.errors import BlizzardError, RecoveryError
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.state.identity import source_of_app_id
 from blizzard.state.run_ref import SequenceRange
+from blizzard.storage.base import ObjectInfo
 from spark_job.against_table.comparison import Comparison
+from spark_job.engines.needs_spark import REPLACING, NeedsSpark
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.wiring import SourceParts, file_table
 
@@ -37,14 +39,23 @@ def former_sources(pipeline: Pipeline, txns: Collection[str]) -> Iterator[str]:
             yield f"source {source_id} wrote to the table and is not in the configuration"
 
 
-def moved_files(parts: SourceParts, schema: str) -> Iterator[str]:
+def compare_files(found: Comparison, parts: SourceParts, schema: str) -> None:
     """Of the files of the newest rows, those that are not in the source's place as they were."""
     try:
         entries = _newest(file_table(parts, schema))
         now = [(one, parts.files.head(one.path)) for one in entries]
     except BlizzardError as error:
-        yield f"whether `uri` has moved cannot be told: {error}"
+        found.notes.append(f"whether `uri` has moved cannot be told: {error}")
         return
+    found.notes += _moved(parts, entries, now)
+    if parts.source.on_overwrite == "replace" and any(info is not None and info.etag != one.etag for one, info in now):
+        needed = NeedsSpark(f"{REPLACING} table {found.table_uri}")
+        found.leaves_to_spark(needed, parts.pipeline.engine)
+
+
+def _moved(
+    parts: SourceParts, entries: Sequence[LedgerEntry], now: Sequence[tuple[LedgerEntry, ObjectInfo | None]]
+) -> Iterator[str]:
     uri, policy = parts.source.uri, parts.source.on_overwrite
     gone = [one for one, info in now if info is None]
     other = [one for one, info in now if info is not None and info.etag != one.etag]

@@ -28,10 +28,14 @@ T = TypeVar("T")
 
 
 class AutoEngine:
-    """Implements `Engine`. `spark` makes the other engine and starts it, once, and may raise SetupError."""
+    """Implements `Engine`. `spark` makes the other engine and starts it, once. `check` starts nothing. Both may raise
+    SetupError."""
 
-    def __init__(self, local: Engine, spark: Callable[[], Engine], log: Log) -> None:
+    def __init__(
+        self, local: Engine, spark: Callable[[], Engine], log: Log, *, check: Callable[[], object] = lambda: None
+    ) -> None:
         self._local = local
+        self._check = check
         self._make = spark
         self._spark: Engine | None = None
         self._said: set[tuple[str, str]] = set()
@@ -75,16 +79,25 @@ class AutoEngine:
             return self.spark_for(error, task.destination.provenance.source_id).complete(task, staged)
 
     def spark_for(self, error: NeedsSpark, source_id: str) -> Engine:
-        """Says why, each kind of reason once for each source. Raises SparkMissing."""
+        """Says why, each kind of reason once for each source, unless the error says it: raises SparkMissing."""
+        if self._spark is None:
+            with _saying_why(error):
+                self._check()
         if (source_id, error.kind) not in self._said:
             self._said.add((source_id, error.kind))
             self._log("spark_needed", source=source_id, reason=error.reason)
         if self._spark is None:
-            try:
+            with _saying_why(error):
                 self._spark = self._make()
-            except SetupError as missing:
-                raise SparkMissing(error, str(missing)) from missing
         return self._spark
+
+
+@contextmanager
+def _saying_why(needed: NeedsSpark) -> Iterator[None]:
+    try:
+        yield
+    except SetupError as missing:
+        raise SparkMissing(needed, str(missing)) from missing
 
 
 class AutoTable:

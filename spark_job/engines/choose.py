@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 @dataclass(slots=True)
 class Engines:
     """The engines of one process, each made when a pipeline first needs it. `spark` returns the session and may start
-    it; `storage_options` are deltalake's for S3."""
+    it; `storage_options` are deltalake's for S3. `check_spark` raises SetupError if this machine lacks what Spark
+    needs."""
 
     spark: "Callable[[], SparkSession]"
     s3: S3Settings
     storage_options: Callable[[], Mapping[str, str]]
     log: Log
+    check_spark: Callable[[], object] = lambda: None
     _local: "LocalEngine | None" = None
     _spark: Engine | None = None
     _auto: Engine | None = None
@@ -62,7 +64,7 @@ class Engines:
         from spark_job.engines.auto import AutoEngine
 
         if self._auto is None:
-            self._auto = AutoEngine(self._local_engine(), self._started_spark, self.log)
+            self._auto = AutoEngine(self._local_engine(), self._started_spark, self.log, check=self.check_spark)
         return self._auto
 
     def _started_spark(self) -> Engine:

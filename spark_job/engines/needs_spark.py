@@ -2,6 +2,8 @@
 
 from blizzard.errors import PermanentError, SetupError
 
+REPLACING = "replacing the rows of overwritten files in"
+
 
 class NeedsSpark(PermanentError):
     """Nothing was written. `reason` completes "Spark is needed for …". Reasons of one `kind` differ only in the

@@ -72,6 +72,7 @@ class DeltaSourceTable:
         )
         self._proposals = Proposals(engine, source, self.preparation)
         self._said = set[str]()
+        self._said_replacing = False
         self.layout_reason: str | None = None
         """Why the last `layout` is for the engine's own writer; None if the commit adds the files as they are."""
         self.record_type = StructType([*self.preparation.record_columns(None)])
@@ -235,3 +236,6 @@ class DeltaSourceTable:
 
     def replace(self, rows: WrittenFiles, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
         self._commits.replace(rows, paths, sequence=sequence, user_metadata=user_metadata)
+        if not self._said_replacing:
+            self._said_replacing = True
+            self._log("rows_written_twice", source=self._source.source_id, reason=REPLACING)

@@ -105,7 +105,8 @@ class BatchReader:
         """`parts_for`: from a number of cores to what each task reads, as `ReadTasks` takes it. `action` begins the
         text of an error."""
         layout = self._layout(staged=replacing, members=members)
-        self._log_layout_reason()
+        if not replacing:  # of which the table says so, once it is committed
+            self._log_layout_reason()
         record_type = self._record_type()
         whole = self._task(layout, record_type, sequence)
         with self._engine.translating(action):

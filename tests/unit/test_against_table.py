@@ -278,3 +278,25 @@ def test_of_a_place_that_has_moved_what_becomes_of_its_files_is_said(
     assert (code, table["changes"], table["refused"], table["notes"]) == (0, [], [], said[moved])
     lake.run(late=True)
     assert lake.ids() == ["a", "b"]
+
+
+@pytest.mark.parametrize("policy", ["replace", "ignore"])
+def test_of_a_file_that_was_overwritten_it_says_what_the_run_needs(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str], policy: str
+) -> None:
+    begin(lake, engine="local")
+    lake.settings = {**lake.settings, "on_overwrite": policy}
+    assert told(lake, capsys)[1]["refused"] == []
+    lake.put("1.ndjson", {"id": "other"}, {"id": "b"})
+    code, table = told(lake, capsys)
+    assert code == len(table["refused"]) == int(policy == "replace")
+    lake.table_settings = {"engine": "auto"}
+    code, table = told(lake, capsys)
+    assert (code, table["refused"]) == (0, [])
+    needed = "Spark is needed for replacing the rows of overwritten files in table"
+    assert any(note.startswith(needed) for note in table["notes"]) == (policy == "replace")
+    if policy == "replace":
+        lake.announce("1.ndjson")
+        with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
+            lake.run(late=True)
+        assert lake.logged("rows_written_twice") == []

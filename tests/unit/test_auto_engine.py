@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
 
 from blizzard.cli import main
 from blizzard.config.engine_name import EngineName
@@ -168,6 +169,7 @@ def test_a_run_without_jars_ends_with_the_reason_and_the_next_one_goes_on(
     assert main(words) == 1
     events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (failed,) = [event["error"] for event in events if event["event"] == "source_failed"]
+    assert not [event for event in events if event["event"] == "spark_needed"]  # the error says it
     assert failed.startswith(
         "Spark is needed for deciding on records that only its parser can judge, such as record 1 of a.ndjson. "
         "Nothing is lost: the next run goes on here. Spark needs Delta's jars, and found "
@@ -213,9 +215,40 @@ def test_a_column_that_only_spark_widens_stays_and_the_log_says_why(lake: Engine
     )
 
 
-def test_spark_that_fails_to_start_is_a_failure_that_may_pass(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["/usr/bin:/bin", "/nonexistent"])
+def test_java_that_ends_at_once_is_started_once_more_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    home = tmp_path / "java"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('JAVA_VERSION="17.0.1"\n')
+    (home / "bin" / "java").write_text(f"#!/bin/sh\necho started >> {tmp_path}/starts\nexit 1\n")
+    (home / "bin" / "java").chmod(0o755)
+    monkeypatch.setattr(session, "problem_of", lambda jars: None)
+    places = {"PATH": path, "JAVA_HOME": str(home), "SPARK_CONF_DIR": str(tmp_path)}  # a checkout's names another Java
+    for name, value in {**places, "SPARK_LOCAL_IP": "127.0.0.1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    asked = []
+
     def start() -> Any:
-        raise PySparkRuntimeError("JAVA_GATEWAY_EXITED", messageParameters={})
+        asked.append("start")
+        return launch_gateway()
+
+    engines = Engines(session.with_java_and_jars(start, tmp_path), S3Settings(), dict, silent)
+    with (
+        closing(engines),
+        pytest.raises(SparkMissing, match=f"process with Java 17 .*in {home} ended 2 times") as error,
+    ):
+        engines.named(EngineName.AUTO).judge(task_of("p:s"), UNDECIDED)
+    assert "PATH has `bash`" in str(error.value)
+    assert len(asked) == 2
+    assert (tmp_path / "starts").exists() == (path != "/nonexistent")
+
+
+def test_another_failure_of_a_starting_spark_may_pass() -> None:
+    def start() -> Any:
+        raise PySparkRuntimeError("NO_ACTIVE_SESSION", messageParameters={})
 
     engines = Engines(start, S3Settings(), dict, silent)
     with closing(engines), pytest.raises(RetryableError, match="starting Spark: Spark failed, nothing was committed"):

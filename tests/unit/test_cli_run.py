@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from blizzard.cli import main, run
+from blizzard.cli import job_process, main, run
 from blizzard.environment import variables
 from blizzard.errors import ConfigError
+from blizzard.setup.java import find_java
 
 pytestmark = pytest.mark.usefixtures("signals_as_before")
 
@@ -162,6 +163,28 @@ def test_a_missing_folder_of_jars_is_refused(tmp_path: Path, capsys: pytest.Capt
     config.write_text(CONFIG)
     assert main(["run", str(config), "--engine", "spark", "--jars", str(tmp_path / "none")]) == 2
     assert "run `make setup`" in capsys.readouterr().err
+
+
+def test_spark_without_java_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "pipelines.yaml"
+    config.write_text(CONFIG)
+    monkeypatch.setattr(job_process, "problem_of", lambda jars: None)
+    monkeypatch.setattr(job_process, "find_java", lambda: find_java(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert main(["run", str(config), "--engine", "spark"]) == 2
+    shown = capsys.readouterr()
+    assert "engine spark: Blizzard needs Java 17 or 21 for Spark, and found no Java at all: sudo apt" in shown.err
+    assert shown.out == ""
+
+
+def test_a_wrong_engine_is_named_with_those_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "x.yaml", "--engine", "flink", "--json"]) == 2
+    assert json.loads(capsys.readouterr().out) == {
+        "error": "Invalid value for '--engine': 'flink' is not one of 'auto', 'local', 'spark'."
+    }
 
 
 def test_without_spark_no_jars_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,38 @@ def test_an_invalid_file_gives_every_problem_and_exit_code_2(file: Path, capsys:
     assert total == "pipelines.yaml: 2 problems"
 
 
+LEFT = """\
+    cluster_by: [id]
+    constraints: {odd: id2 % 2 = 1}
+    sources:
+      landing:
+        uri: s3://landing/raw
+        schema: id STRING, id2 INT
+        on_overwrite: replace
+        derive: {low: lower(id), twice: id2 * 2}
+"""
+
+
+def test_what_the_local_engine_refuses_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    start = GOOD[: GOOD.index("    sources:")]
+    for engine in ("auto", "spark", "local"):
+        file.write_text(f"{start}    engine: {engine}\n{LEFT}")
+        assert main(["validate", "pipelines.yaml"]) == 0
+        lines = [line for line in capsys.readouterr().out.splitlines() if "warning" in line]
+        assert main(["validate", "pipelines.yaml", "--json"]) == 0
+        warnings = json.loads(capsys.readouterr().out)["warnings"]
+        assert lines == [f"events: warning: {one['text']}" for one in warnings]
+        if engine != "local":
+            assert warnings == []
+            continue
+        assert [line.partition("refuses ")[2].partition(",")[0] for line in lines] == [
+            "making a table with `cluster_by`: Spark is needed for it",
+            "`on_overwrite: replace` of source landing",
+            "column twice of source landing",
+            "constraint odd",
+        ]
+
+
 def test_variables_come_from_the_environment(
     file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

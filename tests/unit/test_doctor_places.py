@@ -14,6 +14,11 @@ def no_jars(world: DoctorWorld) -> None:
     world.environ["BLIZZARD_JARS"] = str(world.folder / "nowhere")
 
 
+def local_without_spark(world: DoctorWorld) -> None:
+    world.pipeline["engine"] = "local"
+    world.settings["on_overwrite"] = "replace"
+
+
 def other_log_store(world: DoctorWorld) -> None:
     world.environ["BLIZZARD_SPARK_CONF"] = "spark.delta.logStore.s3.impl=io.delta.storage.S3SingleDriverLogStore"
 
@@ -48,6 +53,12 @@ def file_for_a_table(world: DoctorWorld) -> None:
 FAULTS: Mapping[str, Fault] = {
     "a misspelt field": (misspelt_field, "configuration.valid", Verdict.PROBLEM, "did you mean `pattern`?"),
     "no jars for Spark": (no_jars, "configuration.engine", Verdict.PROBLEM, "orders with `engine: spark`, and"),
+    "what local leaves to Spark": (
+        local_without_spark,
+        "configuration.engine",
+        Verdict.WARNING,
+        "left to Spark: orders: `on_overwrite: replace`",
+    ),
     "another log store": (other_log_store, "configuration.log-store", Verdict.PROBLEM, "replaces the log store"),
     "Txns expire": (txns_of_new_tables_expire, "configuration.log-store", Verdict.PROBLEM, "new tables expire"),
     "a wrong variable": (

@@ -74,3 +74,16 @@ def test_a_table_whose_files_are_too_many_when_they_are_counted(
     with pytest.raises(NeedsSpark, match="a table of 2 files, more than the 1 that fit into memory"):
         lake.run()
     assert lake.ids() == ["0", "1"]
+
+
+def test_a_table_that_grows_too_large_between_two_checkpoints_is_noticed(
+    lake: EngineLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the next commit of the process that added the files, without a checkpoint that lets it count them."""
+    lake.settings = {"checkpoint": {"interval_files": 1}}
+    monkeypatch.setattr(open_table, "MAX_FILES", 3)
+    for number in range(6):
+        lake.put(f"{number}.ndjson", {"id": f"{number}"})
+    with pytest.raises(NeedsSpark, match="a table of 4 files, more than the 3 that fit into memory"):
+        lake.run()
+    assert lake.ids() == ["0", "1", "2", "3"]

@@ -32,6 +32,8 @@ class OpenTable:
         self._etag: str | None = None
         """Of the commit of the version in memory. A table that was made anew has another."""
         self._opened_at, self._checkpoint_interval = -1, 1
+        self._files, self._counted_at = 0, -1
+        """How many files the table had at most at a version: counted once, then with what this process has added."""
 
     def last_seen(self) -> DeltaTable | None:
         """Without a request, if there has been one before."""
@@ -52,11 +54,13 @@ class OpenTable:
             if table.version() < newest:
                 return self._open(options)
             self._etag = self._listed(table.version())[1]
-            _check(table)
+            self._check(table)
         return table
 
-    def committed(self, table: DeltaTable, before: int) -> None:
-        """This table has just made a commit, above version `before`."""
+    def committed(self, table: DeltaTable, before: int, *, added: int) -> None:
+        """This table has just made a commit of `added` files, above version `before`."""
+        if self._counted_at == before == table.version() - 1:
+            self._files, self._counted_at = self._files + added, table.version()
         sync_files(self._store, map(commit_key, range(before + 1, table.version() + 1)))
         if table is self._table:
             self._etag = self._listed(table.version())[1]
@@ -65,11 +69,19 @@ class OpenTable:
         """Whether the next commit may come from here, too: after commits of others that came with this table's last one
         only Spark may write to it."""
         try:
-            _check(table)
+            self._check(table)
         except NeedsSpark:
-            self.forget()
             return False
         return True
+
+    def _check(self, table: DeltaTable) -> None:
+        """Raises NeedsSpark for a table that only Spark can commit to; who asks for it next opens it again."""
+        try:
+            _check_protocol(table)
+            self._check_count(table)
+        except NeedsSpark:
+            self.forget()
+            raise
 
     def forget(self) -> None:
         """Who asks for the table next gets it as it is then."""
@@ -88,9 +100,7 @@ class OpenTable:
             table = DeltaTable(self._uri, storage_options=options)
         except TableNotFoundError:
             return None
-        _check(table)
-        if (files := len(table.file_uris())) > MAX_FILES:
-            raise NeedsSpark(_too_large(f"{files:,}"))
+        self._check(table)
         self._table, self._etag = table, self._listed(table.version())[1]
         self._opened_at, self._checkpoint_interval = (
             table.version(),
@@ -111,6 +121,14 @@ class OpenTable:
                 newest, etag = found, info.etag if found == version else etag
         return newest, etag
 
+    def _check_count(self, table: DeltaTable) -> None:
+        """Counts only after commits of others, which may have added any number, and what seems to be too much, of which
+        some may have been removed."""
+        if self._counted_at != table.version() or self._files > MAX_FILES:
+            self._files, self._counted_at = len(table.file_uris()), table.version()
+        if self._files > MAX_FILES:
+            raise NeedsSpark(_too_large(f"{self._files:,}"))
+
     def _check_size(self) -> None:
         """Asks the table's last checkpoint, since opening a table takes the memory already."""
         try:
@@ -127,7 +145,7 @@ def _too_large(files: str) -> str:
     return f"a table of {files} files, more than the {MAX_FILES:,} that fit into memory"
 
 
-def _check(table: DeltaTable) -> None:
+def _check_protocol(table: DeltaTable) -> None:
     protocol = table.protocol()
     versions = protocol.min_reader_version, protocol.min_writer_version
     features = protocol.reader_features or (), protocol.writer_features or ()

@@ -19,7 +19,7 @@ from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.schema_commit import schema_actions
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
-from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.engines.needs_spark import REPLACING, NeedsSpark
 from spark_job.ports.table import NO_TXNS, FileVersion, SourceFile, Txn, Txns
 from spark_job.table.columns import needs_mapping, with_added
 from spark_job.table.configured_changes import Widening
@@ -103,7 +103,7 @@ class LocalTable:
                 "committed; it can be retried."
             ) from error
         table.update_incremental()
-        self._opened.committed(table, version - 1)
+        self._opened.committed(table, version - 1, added=0)
         self._opened.goes_on(table)
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:
@@ -130,7 +130,7 @@ class LocalTable:
     ) -> None:
         """Not with deltalake: its commits notice neither that another one has rewritten a data file which they remove,
         nor that the log writes the file's path in another way than they do. Both would double rows."""
-        what = "writing to" if replaced is None else "replacing the rows of overwritten files in"
+        what = "writing to" if replaced is None else REPLACING
         raise NeedsSpark(f"{what} table {self._uri}")
 
     # -- the snapshot

@@ -98,7 +98,7 @@ class AppendTransaction:
         except DELTALAKE_ERRORS:  # the commit stands
             self._opened.forget()
             return before + 1
-        self._follow_up(before)
+        self._follow_up(before, added=len(files))
         return before + 1
 
     def _write_append(self, files: Sequence[DataFile], txns: Mapping[str, int], now_ms: int, user_metadata: str) -> int:
@@ -133,10 +133,10 @@ class AppendTransaction:
         if not _created(self._store, self.version + 1, encoded(actions)):
             raise LostRace(f"another commit has made version {self.version + 1} of the table meanwhile")
 
-    def _follow_up(self, before: int) -> None:
+    def _follow_up(self, before: int, *, added: int) -> None:
         """After a commit that stands. Raises CommitOutcomeUnknown if it may not be on the disk yet."""
         try:
-            self._opened.committed(self._table, before)
+            self._opened.committed(self._table, before, added=added)
         except (BlizzardError, OSError) as error:
             self._opened.forget()
             raise CommitOutcomeUnknown(
