@@ -175,6 +175,7 @@ class KafkaBrokers:
             return self._waited(future)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                self._has_answered = True
                 raise TopicMissing(str(error)) from error
             self._client.poll(0)
             self._fail(error.args[0], error)
