@@ -16,9 +16,13 @@ from tests.spark.table_world import World
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], SparkSession]]:
-    session = lazy_session(session_settings(tmp_path_factory.mktemp("warehouse")), silent)
+    """Starts when a test first calls it."""
+    started: list[bool] = []
+    conf = session_settings(tmp_path_factory.mktemp("warehouse"))
+    session = lazy_session(conf, silent, on_start=lambda: started.append(True))
     yield session
-    session().stop()
+    if started:
+        session().stop()
 
 
 @pytest.fixture

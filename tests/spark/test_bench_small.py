@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable, Field, Schema
-from pyspark.sql import SparkSession
 
 from benchmarks import timeline
 from benchmarks.__main__ import main
@@ -63,9 +62,9 @@ def short_job(command: list[str], environment: Mapping[str, str], log: Path) -> 
 
 @pytest.fixture
 def options(
-    tmp_path: Path, spark: Callable[[], SparkSession], others: Contenders, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, others: Contenders, monkeypatch: pytest.MonkeyPatch
 ) -> RunOptions:
-    monkeypatch.setattr("benchmarks.contenders.session.session_of", lambda work: spark)
+    monkeypatch.setattr("benchmarks.contenders.session.session_of", lambda work: request.getfixturevalue("spark"))
     monkeypatch.setattr("benchmarks.process.SCRATCH", tmp_path / "runs")
     return RunOptions(0.0005, 1, 2, lambda text: None, tmp_path / "data", Here(others))
 
@@ -80,6 +79,7 @@ def reported(result: Result) -> list[str]:
     return [row[0] for table in result.tables for row in table.rows]
 
 
+@pytest.mark.spark
 def test_every_contender_ingests_the_same_records(options: RunOptions) -> None:
     """`big` and `small` differ only in their data; the test over S3 has the other."""
     result = bulk.small(options)
@@ -87,6 +87,7 @@ def test_every_contender_ingests_the_same_records(options: RunOptions) -> None:
     assert set(result.bars) == {contender(name).TITLE for name in CONTENDERS}
 
 
+@pytest.mark.spark
 def test_wide_records_have_the_values_that_spark_reads(options: RunOptions) -> None:
     result = wide.run(options)
     reported(result)
@@ -99,6 +100,7 @@ def test_wide_records_have_the_values_that_spark_reads(options: RunOptions) -> N
     ]
 
 
+@pytest.mark.spark
 def test_each_contender_ingests_each_format_that_it_can_read(
     options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,6 +119,7 @@ def test_each_contender_ingests_each_format_that_it_can_read(
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+@pytest.mark.spark
 def test_broken_records_are_told_apart_by_those_who_can(options: RunOptions) -> None:
     result = dirty.run(replace(options, scale=0.002))
     reported(result)
@@ -126,6 +129,7 @@ def test_broken_records_are_told_apart_by_those_who_can(options: RunOptions) -> 
     assert by_title["bare limit"][2].startswith("not supported: ")
 
 
+@pytest.mark.spark
 def test_rules_are_measured_on_tables_that_have_them(options: RunOptions) -> None:
     result = rules.run(replace(options, scale=0.0005))
     assert reported(result) == [*rules.TITLES.values()]
@@ -135,6 +139,7 @@ def test_rules_are_measured_on_tables_that_have_them(options: RunOptions) -> Non
         rules.expect_columns(plain, 0)
 
 
+@pytest.mark.spark
 def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
     options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +155,7 @@ def test_the_idle_time_of_workers_is_taken_from_sparks_own_record(
         assert 0 < cores < 1
 
 
+@pytest.mark.spark
 def test_files_and_table_may_be_on_s3(options: RunOptions) -> None:
     result = s3.run(options)
     sides = ["big, local", "big, s3", "small, local", "small, s3"]
@@ -160,6 +166,7 @@ def test_files_and_table_may_be_on_s3(options: RunOptions) -> None:
     reported(result)
 
 
+@pytest.mark.spark
 def test_new_files_are_found_behind_a_history_of_each_size(
     options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +175,7 @@ def test_new_files_are_found_behind_a_history_of_each_size(
     assert reported(result) == ["20", "500"]
 
 
+@pytest.mark.spark
 def test_random_names_are_held_against_names_in_order_and_the_ledger_is_measured(
     options: RunOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +222,7 @@ def test_whole_processes_are_compared_with_a_loop(options: RunOptions, monkeypat
     reported(result)
 
 
+@pytest.mark.spark
 def test_a_history_is_measured_commit_by_commit(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.suite.history.LEAST_COMMITS", 12)  # one of them makes a Delta checkpoint
     monkeypatch.setattr("benchmarks.suite.history.START", 2)
@@ -223,6 +232,7 @@ def test_a_history_is_measured_commit_by_commit(options: RunOptions, monkeypatch
     assert [commit["version"] for commit in commits] == [*range(len(commits))]
 
 
+@pytest.mark.spark
 def test_a_file_is_followed_until_its_rows_are_visible(options: RunOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(latency, "PAUSE_SECS", (0.01, 0.2))
     monkeypatch.setattr(latency, "ChildProcess", short_job)

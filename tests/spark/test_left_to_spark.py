@@ -66,10 +66,10 @@ def test_spark_commits_to_a_table_with_such_a_feature(beside_spark: World) -> No
 
 
 def test_large_tables_are_refused(alone: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_table, "MAX_FILES", 5)
     source = alone.source()
     for sequence in range(11):
         alone.append(sequence, f"{sequence:02d}", table=source)
+    monkeypatch.setattr(open_table, "MAX_FILES", 5)
     with pytest.raises(NeedsSpark, match=r"about 1\d files"):
         alone.append(11, "11", table=alone.source())
     assert DeltaTable(str(alone.table)).version() == 10

@@ -24,7 +24,6 @@ from spark_job.tasks import batch_tasks
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import Lake, until
 
-pytestmark = pytest.mark.spark
 FOR_SPARK = '{"id": 7, "n": 1}'
 """A number in a text column."""
 
@@ -174,6 +173,7 @@ def test_overwritten_files_are_replaced_by_spark(local_lake: EngineLake) -> None
     local_lake.run(late=True)
     assert sorted(row["id"] for row in local_lake.rows()) == ["new", "other"]
     assert "replacing the rows of overwritten files" in local_lake.logged("spark_needed")[0]["reason"]
+    assert [line["reason"] for line in local_lake.logged("rows_written_twice")] == ["rows that replace others"]
 
 
 def test_processes_that_read_end_with_the_job_even_if_it_is_killed(tmp_path: Path) -> None:

@@ -7,20 +7,22 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from blizzard.table.locations import MISREAD
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
+from tests.spark.lake import no_spark
 
-pytestmark = pytest.mark.spark
 ODD = sorted({*string.punctuation, " ", "é", "日"} - {*"/?*"} - MISREAD)
 DECODED = {"x%20y": "x y", "a%2Fb": "a/b", "ha#sh": "ha", "back\\s": "back/s"}
 """What deltalake may take such a name for."""
 
 
 @pytest.fixture
-def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[Callable[[str], EngineLake]]:
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], EngineLake]]:
+    """There is Spark for the tests that need it."""
+    needed = request.node.get_closest_marker("spark") is not None
+    spark = request.getfixturevalue("spark") if needed else no_spark
     made: list[EngineLake] = []
 
     def in_folder(name: str) -> EngineLake:
@@ -53,6 +55,7 @@ def test_the_local_engine_commits_to_the_folder_that_is_named(
     assert [row["id"] for row in made.rows()] == ["a", "b", "c"]
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(("name", "other"), DECODED.items())
 def test_a_location_that_deltalake_would_take_for_another_is_left_to_spark(
     lake: Callable[[str], EngineLake], name: str, other: str
