@@ -253,6 +253,7 @@ def test_a_cluster_takes_spark_and_its_settings_reach_the_job(tmp_path: Path, mo
     asked = list[list[str]]()
     monkeypatch.setattr(run, "_run", lambda command, check, as_json: check() or asked.append(command) or 0)
     (tmp_path / "some.jar").touch()
+    monkeypatch.setattr(job_process, "find_java", lambda: None)
     words = ["run", str(config), "--jars", str(tmp_path)]
     settings = ["--spark-conf", "spark.executor.cores=2", "--spark-conf", "spark.executor.memory=2g"]
     assert main([*words, "--master", "spark://a:1", *settings]) == 0
