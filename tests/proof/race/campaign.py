@@ -167,7 +167,7 @@ class _Race:
             meets = races and self.shape.meeting is Meeting.ONE_WAITS
             for number in range(self.shape.jobs if races else self.shape.others):
                 waits = meets and number == 0
-                engine, jvm = (each[number % len(each)] for each in (self.shape.engines, self.jvms))
+                engine, jvm = self.shape.engine_of(number), self.jvms[number % len(self.jvms)]
                 who = f"a job of {source_id} with {engine}{', which waits' if waits else ''}"
                 self._job(who, source_id, engine, jvm, meets=meets, waits=waits)
                 self.run.counts["jobs"] += 1

@@ -41,7 +41,7 @@ class Shape:
     files: int
     meeting: Meeting
     engines: tuple[str, ...]
-    """Of the jobs of each source, in turn."""
+    """Of the jobs of each source."""
     widens: bool = False
     """Whether records widen a column, so that from then on only Spark commits to the table."""
 
@@ -51,6 +51,12 @@ class Shape:
         somebody = f"; somebody with {', '.join(self.operations)}" if self.operations else ""
         widened = "; a column is widened" if self.widens else ""
         return f"{self.files} files of each source; {who}, {helpers}; of the jobs {self.meeting}{somebody}{widened}"
+
+    def engine_of(self, job: int) -> str:
+        """Of a job of one source, counted from 0. Where the first one waits, all others have the other engine if there
+        is one: with the same engine they would be quicker than those, and it would never lose to the other."""
+        last = len(self.engines) - 1
+        return self.engines[min(job, last) if self.meeting is Meeting.ONE_WAITS else job % (last + 1)]
 
     def smaller(self) -> "Iterator[Shape]":
         """Shapes with less of one thing each, first those with much less."""

@@ -81,6 +81,20 @@ def test_jobs_that_widen_a_column_at_once_lose_and_double_nothing(tmp_path: Path
     assert run.counts[LOST_TO_THE_SAME] > 0
 
 
+@pytest.mark.parametrize(
+    ("meeting", "engines", "expected"),
+    [
+        (Meeting.ONE_WAITS, ("auto", "spark"), ["auto", "spark", "spark", "spark"]),
+        (Meeting.ONE_WAITS, ("spark", "auto"), ["spark", "auto", "auto", "auto"]),
+        (Meeting.BY_CHANCE, ("auto", "spark"), ["auto", "spark", "auto", "spark"]),
+        (Meeting.ONE_WAITS, ("auto",), ["auto", "auto", "auto", "auto"]),
+    ],
+)
+def test_who_waits_loses_to_the_other_engine(meeting: Meeting, engines: tuple[str, ...], expected: list[str]) -> None:
+    shape = replace(SHAPE, meeting=meeting, engines=engines)
+    assert [shape.engine_of(job) for job in range(4)] == expected
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("variant", sorted(TRIED[race.CAMPAIGN.name]))
 def test_each_variant_broken_on_purpose_is_found(tmp_path: Path, stage: Stage, variant: str) -> None:
