@@ -67,7 +67,7 @@ def _overwrite_commits() -> None:
         ]
         self._store.put(commit_key(before + 1), encoded(actions))
         self._table.update_incremental()
-        self._opened.committed(self._table, before)
+        self._opened.committed(self._table, before, added=len(files))
         return before + 1
 
     AppendTransaction.commit = commit  # type: ignore[method-assign]
