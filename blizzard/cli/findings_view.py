@@ -9,7 +9,7 @@ from rich.text import Text
 
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
 from blizzard.infer.pace import DEFAULT_DELAY_SECS
-from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted
+from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted, listed
 from blizzard.log import one_line
 
 TYPE_CHARS = 60
@@ -58,8 +58,7 @@ def _settings(pipeline: PipelineFound, source: SourceFound) -> Iterator[Setting]
     for rule in source.rules:
         yield from _reading(rule, f" of {rule.pattern}" if len(source.rules) > 1 else "")
     if source.always_there:
-        more = f" and {len(source.always_there) - NAMES} more" if len(source.always_there) > NAMES else ""
-        names = ", ".join(source.always_there[:NAMES]) + more
+        names = listed(source.always_there, NAMES)
         yield "NOT NULL", "left to you", f"all of the {counted(source.records, 'record')} have {names}"
     if source.partition_columns:
         columns = ", ".join(f"{name} {kind}" for name, kind in source.partition_columns.items())

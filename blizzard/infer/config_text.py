@@ -7,7 +7,7 @@ from typing import Any
 
 from blizzard.infer.ddl_text import quoted
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
-from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted
+from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted, listed
 from blizzard.log import one_line
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*(?:://?/?[A-Za-z0-9_/.-]+)?")
@@ -110,9 +110,8 @@ def _schema(source: SourceFound) -> Iterator[str]:
 def _always_there(source: SourceFound) -> Iterator[str]:
     names = [*map(quoted, source.always_there)]
     if names:
-        more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         yield _comment(
-            f"in all of the {source.records:,} records: {', '.join(names[:MAX_NAMED])}{more}. If no record may "
+            f"in all of the {source.records:,} records: {listed(names, MAX_NAMED)}. If no record may "
             "lack one, write NOT NULL behind its type: one that does is a dead letter then",
             "",
         )

@@ -1,5 +1,7 @@
 """What speaks for each setting that `blizzard init` proposes, in the words of a comment."""
 
+from collections.abc import Sequence
+
 from blizzard.infer.findings import RuleFound, SourceFound
 from blizzard.infer.pace import MAX_DELAY_SECS
 
@@ -9,6 +11,12 @@ REACHES_BACK = "lookback reaches back to the oldest file; lower it after the fir
 
 def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """The first `most` of them, and how many there are besides."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def by_content(rule: RuleFound) -> str:

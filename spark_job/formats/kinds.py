@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, DataType, MapType
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType
 
 from blizzard.config.ddl import Array, Atomic, Column, Decimal, Map, Struct, Type
 from blizzard.infer.ddl_text import type_ddl
 from blizzard.infer.storable import storable
+from blizzard.infer.text import TextForms, number_type, text_type
 from blizzard.infer.types import STRING, VOID, merge, merge_all
 from blizzard.infer.values import type_of
 from spark_job.formats.odd_data import NumberText, OddValue
@@ -59,6 +60,11 @@ def widening_kind(kind: Type | None) -> Type | None:
 def kind_of(value: Any) -> Type:
     """The narrowest type that holds a value of a JSON object."""
     return type_of(_with_numbers(value))
+
+
+def kind_of_text(text: str, forms: TextForms, wanted: DataType | None = None) -> Type:
+    """`wanted`: of the column that does not take it. A number beside a DECIMAL is one with more digits, no DOUBLE."""
+    return number_type(text, forms) if isinstance(wanted, DecimalType) else text_type(text, forms)
 
 
 def kind_beside(value: Any, wanted: DataType, kind: Callable[[Any, DataType], Type]) -> Type:

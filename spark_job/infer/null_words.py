@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from blizzard.infer.reasons import listed
 from blizzard.infer.text import TextForms, text_type
 from blizzard.infer.types import STRING, VOID, merge_all
 
@@ -51,5 +52,4 @@ def _left(word: str, typed: Sequence[str], texts: Sequence[str]) -> str:
 
 
 def names_shown(columns: Sequence[str]) -> str:
-    more = len(columns) - _SHOWN
-    return ", ".join(columns[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return listed(columns, _SHOWN)

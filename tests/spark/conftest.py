@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from blizzard.log import silent
 from spark_job.session import lazy_session
+from tests.spark.engine_lake import EngineLake
 from tests.spark.format_comparison import Comparison
 from tests.spark.lake import Lake, as_in_production, session_settings
 from tests.spark.spark_avro import load_spark_avro
@@ -28,6 +29,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Spa
 @pytest.fixture
 def lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Lake:
     return Lake(tmp_path, spark)
+
+
+@pytest.fixture
+def auto_lake(tmp_path: Path, spark: Callable[[], SparkSession]) -> Iterator[EngineLake]:
+    """Of the engine `auto`."""
+    made = EngineLake(tmp_path, spark, chosen="auto")
+    yield made
+    made.close()
 
 
 @pytest.fixture

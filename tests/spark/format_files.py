@@ -14,8 +14,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyarrow import orc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
@@ -89,18 +87,6 @@ def json_file(records: Sequence[Record], *, ensure_ascii: bool, indent: int | No
 
 def arrow_table(ddl: str, records: Sequence[Record]) -> pa.Table:
     return pa.Table.from_pylist([dict(record) for record in records], schema=to_arrow_schema(columns_of(ddl)))
-
-
-def parquet_file(table: pa.Table, **form: Any) -> bytes:
-    out = io.BytesIO()
-    pq.write_table(table, out, **form)
-    return out.getvalue()
-
-
-def orc_file(table: pa.Table, **form: Any) -> bytes:
-    out = io.BytesIO()
-    orc.write_table(table, out, **form)
-    return out.getvalue()
 
 
 def avro_file(schema: Mapping[str, Any], records: Sequence[Record], codec: str = "null") -> bytes:

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.format_comparison import FILE_REFUSED, REFUSED, Comparison, same
-from tests.spark.format_files import avro_file, orc_file, parquet_file
+from tests.spark.format_files import avro_file
+from tests.unit.table_files import orc_file, parquet
 
 pytestmark = pytest.mark.spark
 
@@ -165,7 +166,7 @@ ORC_SPARK_REFUSES: Sequence[tuple[str, str, Any]] = [
     # "`TIMESTAMP_NTZ`"
     *(("TIMESTAMP_NTZ", "ts us", TEN), ("TIMESTAMP_NTZ", "date", datetime(2026, 11, 21))),  # noqa: DTZ001
 ]
-WRITE: Mapping[str, Callable[[pa.Table], bytes]] = {"parquet": parquet_file, "orc": orc_file}
+WRITE: Mapping[str, Callable[[pa.Table], bytes]] = {"parquet": parquet, "orc": orc_file}
 
 
 def our_value(comparison: Comparison, name: str, data_type: str, found: str) -> Any:
@@ -232,7 +233,7 @@ TEXTS = pa.table(
 def test_the_text_of_a_value_is_that_of_sparks_cast(
     comparison: Comparison, spark: Callable[[], SparkSession], tmp_path: Path
 ) -> None:
-    (tmp_path / "file").write_bytes(stored := parquet_file(TEXTS))
+    (tmp_path / "file").write_bytes(stored := parquet(TEXTS))
     frame = spark().read.parquet(str(tmp_path / "file"))
     rows = frame.selectExpr(*(f"CAST({name} AS STRING) AS {name}" for name in TEXTS.column_names)).collect()
     ours = comparison.ours("parquet", ", ".join(f"{name} STRING" for name in TEXTS.column_names), stored)

@@ -19,11 +19,10 @@ from tests.spark.format_files import (
     avro_schema,
     csv_file,
     json_file,
-    orc_file,
-    parquet_file,
     xml_file,
 )
 from tests.spark.format_values import FLAT, INTEGER_COLUMNS, NESTED, ODD_CHARACTERS, Values, leaves_mapped
+from tests.unit.table_files import orc_file, parquet
 
 pytestmark = pytest.mark.spark
 
@@ -87,7 +86,7 @@ def test_json(comparison: Comparison, ensure_ascii: bool) -> None:
 @pytest.mark.parametrize("form", [{}, {"compression": "zstd", "row_group_size": 70, "use_dictionary": False}])
 def test_parquet(comparison: Comparison, form: dict[str, Any]) -> None:
     ddl = f"{FLAT}, bytes BINARY, {NESTED}"
-    stored = parquet_file(arrow_table(ddl, Values().records(ddl, RECORDS)), **form)
+    stored = parquet(arrow_table(ddl, Values().records(ddl, RECORDS)), **form)
     check(comparison.ours("parquet", ddl, stored), comparison.spark("parquet", ddl, stored))
 
 

@@ -39,14 +39,19 @@ def ours(records: list[dict[str, Any]]) -> Struct:
     return storable(found).schema
 
 
-def as_spark_would(kind: Type) -> Type:
-    """Times are text, and fields are in the order of their names."""
+def by_name(kind: Type, leaf: Callable[[Type], Type] = lambda kind: kind) -> Type:
+    """With fields in the order of their names. `leaf`: of what is neither a struct nor an array."""
     match kind:
         case Struct(columns):
-            return Struct(tuple(Column(c.name, as_spark_would(c.type)) for c in sorted(columns, key=lambda c: c.name)))
+            return Struct(tuple(Column(c.name, by_name(c.type, leaf)) for c in sorted(columns, key=lambda c: c.name)))
         case Array(element):
-            return Array(as_spark_would(element))
-    return STRING if kind in (DATE, TIMESTAMP) else kind
+            return Array(by_name(element, leaf))
+    return leaf(kind)
+
+
+def as_spark_would(kind: Type) -> Type:
+    """Times are text, and fields are in the order of their names."""
+    return by_name(kind, lambda one: STRING if one in (DATE, TIMESTAMP) else one)
 
 
 def is_filled(value: Any) -> bool:

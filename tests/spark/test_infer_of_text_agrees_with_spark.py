@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from blizzard.config.ddl import Array, Atomic, Column, Struct, Type
+from blizzard.config.ddl import Atomic, Column, Struct, Type
 from blizzard.infer.ddl_text import ddl_of
 from blizzard.infer.types import BIGINT
 from spark_job.table.schema_ddl import schema_of
+from tests.spark.test_infer_agrees_with_spark import by_name
 from tests.unit.csv_tables import KINDS, Table, csv_text, file_of, inferred, tables
 
 pytestmark = pytest.mark.spark
@@ -25,15 +26,6 @@ INT = Atomic("int")
 
 def ddl(found: Struct) -> str:
     return ddl_of(found.columns, with_not_null=False)
-
-
-def by_name(kind: Type) -> Type:
-    match kind:
-        case Struct(columns):
-            return Struct(tuple(Column(c.name, by_name(c.type)) for c in sorted(columns, key=lambda c: c.name)))
-        case Array(element):
-            return Array(by_name(element))
-    return kind
 
 
 # -- CSV

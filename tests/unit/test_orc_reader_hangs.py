@@ -123,6 +123,15 @@ def test_its_file_is_a_dead_letter_and_the_others_are_rows(lake: EngineLake, mon
     assert re.search(WHY, letter["error"])
 
 
+def reads_good(code: str) -> "subprocess.Popen[bytes]":
+    """A process that runs this code and has the good file as its input."""
+    process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None
+    process.stdin.write(GOOD)
+    process.stdin.close()
+    return process
+
+
 STOPPED = """
 import io, os, signal, sys
 from spark_job.formats.orc.reader import OrcReader
@@ -135,11 +144,8 @@ print(sum(batch.num_rows for batch in reader.batches(["id"], 2)), flush=True)
 
 
 def test_time_in_which_the_job_itself_is_stopped_does_not_count() -> None:
-    with subprocess.Popen([sys.executable, "-c", STOPPED], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as job:
-        assert job.stdin is not None
+    with reads_good(STOPPED) as job:
         assert job.stdout is not None
-        job.stdin.write(GOOD)
-        job.stdin.close()
         reader = int(job.stdout.readline())
         job.send_signal(signal.SIGSTOP)
         time.sleep(5)  # longer than the limit
@@ -173,11 +179,8 @@ def is_there(pid: int) -> bool:
 
 
 def test_a_process_whose_parent_is_killed_ends() -> None:
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        assert parent.stdin is not None
+    with reads_good(PARENT) as parent:
         assert parent.stdout is not None
-        parent.stdin.write(GOOD)
-        parent.stdin.close()
         reader, sibling = map(int, parent.stdout.readline().split())
         assert is_there(reader)
         parent.kill()

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType, DecimalType, StructType
+from pyspark.sql.types import DataType, StructType
 
 from blizzard.config.field_places import in_place
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
-from blizzard.infer.text import TextForms, names_codes, number_type, text_type
+from blizzard.infer.text import TextForms, names_codes
 from blizzard.infer.types import STRING
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.converted_column import ConvertedColumn
@@ -23,6 +23,7 @@ from spark_job.formats.csv.fields import Fields, divided
 from spark_job.formats.csv.records import CsvBlock, RecordReader, Records
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header, named
+from spark_job.formats.kinds import kind_of_text
 from spark_job.formats.odd_columns import respelled_names
 from spark_job.formats.odd_data import OddRecord, OddValue
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
@@ -146,8 +147,7 @@ class CsvFormat:
         rules = self._rules
         forms = TextForms(rules.decimal_point, rules.date_format, rules.timestamp_format)
         tells = self._schema_rules.tells_field_kinds or self._schema_rules.tells_misfit_kinds
-        type_in = number_type if isinstance(wanted, DecimalType) else text_type
-        kind = (STRING if names_codes(name) else type_in(text, forms)) if tells else None
+        kind = (STRING if names_codes(name) else kind_of_text(text, forms, wanted)) if tells else None
         return OddValue(in_place(name), in_place(name), text, kind)
 
     def _column(self, table: pa.Table, name: str, data_type: DataType) -> ConvertedColumn | None:

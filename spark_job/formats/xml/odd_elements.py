@@ -5,15 +5,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lxml import etree
-from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from blizzard.config.ddl import Type
 from blizzard.config.field_places import in_place, names_in, place_of
 from blizzard.config.schema_rules import SchemaRules
-from blizzard.infer.text import TextForms, names_codes, number_type, text_type
+from blizzard.infer.text import TextForms, names_codes
 from blizzard.infer.types import STRING, VOID
 from blizzard.infer.values import type_of
-from spark_job.formats.kinds import kind_beside
+from spark_job.formats.kinds import kind_beside, kind_of_text
 from spark_job.formats.odd_data import OddRecord, OddValue
 from spark_job.formats.xml.elements import BLANKS, VALUE, Fields, Misfit, Reading, RecordElements, own_text
 from spark_job.formats.xml.respelled import respell
@@ -71,8 +71,7 @@ class OddElements:
         return self._kind(value) if wanted is None else kind_beside(value, wanted, self._kind)
 
     def _kind(self, value: Any, wanted: DataType | None = None) -> Type:
-        type_in = number_type if isinstance(wanted, DecimalType) else text_type
-        return type_of(value, text=lambda text: type_in(text, self._forms) if text else VOID)
+        return type_of(value, text=lambda text: kind_of_text(text, self._forms, wanted) if text else VOID)
 
     # -- what no column is for
 
