@@ -18,7 +18,15 @@ from blizzard.environment import temporary_variables
 from blizzard.errors import AlreadyExists
 from blizzard.storage.s3 import S3Store
 from tests.proof.bad_storage.proxy import bad_storage
-from tests.proof.bad_storage.real import IN_A_ROW, LATE, LOST_BY_CHANCE, PARTS, SPARK_OUTAGES, SparkBadStorage
+from tests.proof.bad_storage.real import (
+    IN_A_ROW,
+    LATE,
+    LOST_BY_CHANCE,
+    PARTS,
+    SPARK_OUTAGES,
+    UNTIL_GIVEN_UP,
+    SparkBadStorage,
+)
 from tests.proof.bad_storage.rounds import OUTAGE_SECS, ROUNDS_A_TABLE, SHORT_OUTAGE_SECS, CheapBadStorage
 from tests.proof.bad_storage.spark import spark_jobs
 from tests.proof.bad_storage.variants import OF_REAL_JOB, OWN_COMMIT
@@ -38,13 +46,13 @@ from tests.proof.job_engines import (
 SPARK_EVERY = 3
 """Of so many rounds the last is one with the real job, of each kind in turn."""
 ROUNDS_FOR_THE_WORST = 5
-ROUNDS_FOR_EACH_KIND = 15
+ROUNDS_FOR_EACH_KIND = 18
 """Of those with the real job."""
 SPARK_OUTAGE_EVERY, SPARK_OUTAGE_AT = 60, SPARK_EVERY + 1
 """Of so many rounds one has a long outage, and the first of them; early, so that a run of ten minutes has one."""
 SHORT_OUTAGE_EVERY = 2
 """In a run with a fixed number of rounds: outages of seconds only, and no Spark."""
-KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW, PARTS)
+KINDS = (LOST_BY_CHANCE, LATE, IN_A_ROW, UNTIL_GIVEN_UP, PARTS)
 """What must happen in rounds with the real job."""
 WORST = ("a segment", "a Delta commit", "a Delta commit that was known again")
 """Calls whose response must be lost at least once."""

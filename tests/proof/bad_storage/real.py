@@ -19,11 +19,13 @@ KNOWN_AGAIN = "answers lost of a Delta commit that was known again"
 LOST_BY_CHANCE = "answers lost by chance of a Delta commit that was known again"
 LATE = "requests of the real job that were delayed for long"
 IN_A_ROW = "outages in a row of the real job"
+UNTIL_GIVEN_UP = "outages that lasted until the real job gave up"
 PARTS = "commits of a part of a file"
 RUNS = 3
 """Runs of the real job over bad storage in a round with faults."""
 MANY_FILES = 12
 """At least so many files arrive before a run whose commits matter: enough for three commits."""
+LONGER_THAN_A_RUN_SECS = 900.0
 CLEAR = ("RetryableError", "StorageUnavailable", "LostRace")
 """Kinds of errors after which a retry is expected."""
 FOLLOWS = "the source could not be swept"
@@ -51,7 +53,7 @@ SHORT = Form(1, ("answer lost", "500 though done"), 0.7, 0.05, (0.2, 0.8), 3, (0
 @dataclass(frozen=True, slots=True)
 class Part:
     """One run of the job over bad storage. `seed`: decides which files arrive before it. `unharmed`: the job must
-    handle the faults without an error."""
+    handle the faults without an error. `engine`: of the job; empty: any."""
 
     what: str
     seed: str
@@ -59,6 +61,7 @@ class Part:
     shipped: bool = True
     fewest: int = 1
     unharmed: bool = False
+    engine: str = ""
 
     def new_plan(self) -> Plan:
         """The same plan, not used yet."""
@@ -84,7 +87,7 @@ class SparkBadStorage:
 
     def turn(self, turn: int, number: int, rng: random.Random) -> None:
         """One round of each kind in turn."""
-        kinds = (self.round, self.commits, self.slowly, self.round, self.outages)
+        kinds = (self.round, self.commits, self.slowly, self.until_given_up, self.round, self.outages)
         kinds[turn % len(kinds)](number, rng)
 
     def round(self, number: int, rng: random.Random, runs: int = RUNS) -> None:
@@ -147,6 +150,16 @@ class SparkBadStorage:
         self._run.counts[IN_A_ROW] += form.in_a_row
         self._go_well(number)
 
+    def until_given_up(self, number: int, rng: random.Random) -> None:
+        """Storage is gone for longer than the job goes on trying, once for each engine. The other one goes on."""
+        for engine in self._engines:
+            outage = _outage(rng, (LONGER_THAN_A_RUN_SECS, LONGER_THAN_A_RUN_SECS))
+            what = f"all requests fail ({outage.fault}) from the {outage.after_requests}. on, until it gives up"
+            plan = Plan(f"{self._run.seed}/{number}/{engine}", outage=outage)
+            self._go(number, Part(what, _seed(rng), plan, shipped=False, engine=engine))
+            self._run.counts[UNTIL_GIVEN_UP] += bool(self._gave_up)
+            self._go_well(number)
+
     def _outlive(self, number: int, rng: random.Random, outages: Sequence[Outage]) -> None:
         what = ", then ".join(
             f"all requests fail for {one.secs:.1f} s ({one.fault}), from the {one.after_requests}. on"
@@ -173,7 +186,7 @@ class SparkBadStorage:
             self._jobs = self._jobs or self._make()
             self._jobs.arrive(rng, fewest=part.fewest)
             self._proxy.created.clear()
-            engine = self._engine(rng)
+            engine = self._engine(rng, part.engine)
             ended = self._go_badly(plan, shipped=part.shipped, engine=engine)
             if part.unharmed:
                 self._check_unharmed(part, plan, ended, engine)
@@ -196,10 +209,10 @@ class SparkBadStorage:
         self._run.counts[KNOWN_AGAIN] += len(lost)
         self._run.counts[known_again(ran_by(engine, ended.events))] += len(lost)
 
-    def _engine(self, rng: random.Random) -> str:
-        """After a run that gave up it is the turn of the other engine."""
+    def _engine(self, rng: random.Random, wanted: str = "") -> str:
+        """After a run that gave up it is the turn of the other engine, unless one is wanted."""
         others = [engine for engine in self._engines if BY[engine] != self._gave_up]
-        engine = rng.choice(others or self._engines)
+        engine = wanted or rng.choice(others or self._engines)
         self._run.counts[JOBS_OF[engine]] += 1
         return engine
 

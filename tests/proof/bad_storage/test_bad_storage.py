@@ -27,7 +27,7 @@ from tests.proof.bad_storage.variants import OF_REAL_JOB
 from tests.proof.bad_storage.world import LAKE, LANDING, numbers_gone_wrong
 from tests.proof.breaks import NO_LOOK, TWO_RUNS, UNCONDITIONAL_PUT
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.job_engines import JOBS_OF, LOCAL, SPARK, found_with, went_on
+from tests.proof.job_engines import JOBS_OF, LOCAL, SPARK, WENT_ON_FOR_THE_OTHER, found_with, went_on
 from tests.proof.reduce import reduced
 from tests.unit.dispatch_world import published_source
 from tests.unit.fakes import Clock
@@ -140,6 +140,19 @@ def test_the_real_job_survives_lost_responses_delays_and_repeated_outages(
 
 
 @pytest.mark.spark
+def test_after_a_job_that_gave_up_the_other_engine_goes_on(
+    tmp_path: Path, over_a_proxy: tuple[BadStorage, Rounds]
+) -> None:
+    run = short(tmp_path, 1)
+    rounds = over_a_proxy[1](run)
+    for number in range(MOST_ROUNDS):
+        rounds.until_given_up(number, random.Random(number))
+        if all(run.counts[both] for both in WENT_ON_FOR_THE_OTHER):
+            return
+    pytest.fail(f"after {MOST_ROUNDS} rounds not both engines gave up: {run.counts}")
+
+
+@pytest.mark.spark
 def test_a_failure_without_spark_is_reduced_to_the_smallest_steps(tmp_path: Path) -> None:
     bad = BadRound(7, 1.0, ("1", "2"))
     run = short(tmp_path, 1, NO_LOOK)
@@ -190,12 +203,13 @@ def test_each_kind_of_round_of_the_real_job_occurs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over_a_proxy: tuple[BadStorage, Rounds]
 ) -> None:
     came: list[str] = []
-    for kind in ("round", "commits", "slowly", "outages"):
+    kinds = ("round", "commits", "slowly", "until_given_up", "outages")
+    for kind in kinds:
         monkeypatch.setattr(SparkBadStorage, kind, lambda *_, kind=kind: came.append(kind))
     rounds = over_a_proxy[1](short(tmp_path, 1))
     for turn in range(campaign.ROUNDS_FOR_EACH_KIND // campaign.SPARK_EVERY):
         rounds.turn(turn, turn, random.Random(1))
-    assert {*came} == {"round", "commits", "slowly", "outages"}
+    assert {*came} == {*kinds}
 
 
 def test_outages_follow_one_another_and_each_ends(monkeypatch: pytest.MonkeyPatch) -> None:
