@@ -18,7 +18,7 @@ from tests.proof.kafka.variants import (
     READ_UNCOMMITTED,
 )
 
-ROUNDS = 3
+ROUNDS = 6
 """At most: not each has what the variant shows at."""
 TRIED: dict[str, frozenset[str]] = {
     CAMPAIGN.name: frozenset({ONE_TOO_LATE, READ_UNCOMMITTED, LATE_LETTERS, BLIND_AUDIT})
