@@ -47,7 +47,11 @@ def _by_arrow(whole: Callable[[list[str]], pa.Table], schema: StructType) -> Rea
         return Reading(None, "none of the columns")
     decimals = [f.name for f in schema if isinstance(f.dataType, DecimalType) and f.name in table.schema.names]
     odd = [name for name in decimals if table.schema.field(name).type != pa.decimal128(*_digits(schema, name))]
-    return _of_columns(table.num_rows, _plain_columns(table), schema, odd)
+    try:
+        columns = _plain_columns(table)
+    except UnicodeDecodeError as error:  # values are bytes here: it is the name of a nested field
+        return Reading(None, f"a name is no UTF-8: {error}")
+    return _of_columns(table.num_rows, columns, schema, odd)
 
 
 def _digits(schema: StructType, name: str) -> tuple[int, int]:
