@@ -56,7 +56,7 @@ TURNS, TURNS_OF_BOTH, TURNS_OF_BROKEN = 12, 6, 3
 RACES_OF_BOTH = "races of one engine with the other"
 START_SECS = {"local": 3.0, "spark": 25.0}
 """Within which a job that is killed at any time has begun to read."""
-LIFE_SECS = 120.0
+LIFE_SECS, LONG_LIFE_SECS = 120.0, 480.0  # with Spark
 SOURCES = ("envelopes:all", "records:plain", "avros:avro")
 OUTAGES = 0.3
 """Of the turns: so many begin with a schema registry that does not answer."""
@@ -125,10 +125,11 @@ class Round:
         self._made_again()
 
     def _run_well(self, which: str) -> None:
+        self._step(f"{which} runs to its end")
         job = self._start()
         try:
             if (status := self._end(job)) != 0:
-                raise Failed(f"{which} ended with {status}; its log: {self._log}", self._steps)
+                raise Failed(f"{which} ended with {status}; its log: {self._tail()}", self._steps)
         finally:
             job.stop()
 
@@ -265,10 +266,11 @@ class Round:
         return event
 
     def _end(self, job: ChildProcess) -> int | None:
-        self._wait(job, None, LIFE_SECS)
+        secs = LONG_LIFE_SECS if self._has_both else LIFE_SECS
+        self._wait(job, None, secs)
         if job.exit_status is None:
             job.kill()
-            raise Failed(f"a job did not end within {LIFE_SECS:.0f} s; its log: {self._log}", self._steps)
+            raise Failed(f"a job did not end within {secs:.0f} s; its log: {self._tail()}", self._steps)
         return job.exit_status
 
     def _configuration(self) -> Path:
@@ -309,7 +311,7 @@ class Round:
             self._down = None
         self._cluster.wait()
         self._registry.recover()
-        self._to_the_end()
+        self._run_well("the last job")
         now = self._topics.look()
         every = {self._topics.name(topic) for topic in PARTITIONS}
         plain, avro = {self._topics.name(PLAIN)}, {self._topics.name(AVRO)}
@@ -347,15 +349,11 @@ class Round:
         answered = audits.check_not_bad(self._audited("audited", self._pipelines()), self._steps)
         self._run.counts.update({AUDITED: answered, UNANSWERED_AUDITS: len(SOURCES) - answered})
 
-    def _to_the_end(self) -> None:
-        self._step("a job runs to its end")
-        self._run_well("the last job")
-
     def _truncated(self) -> None:
         """All replicas of a partition lose their log, and it gets other messages with the same offsets, and more of
         them: no job reads on."""
         self._topics.write_to_first()
-        self._to_the_end()  # its commit has the epochs of all partitions, also if the state was lost before
+        self._run_well("the last job")  # its commit has the epochs of all partitions, also if the state was lost before
         name, end = self._topics.name(PLAIN), self._topics.end_of_first()
         self._step(f"partition {name}/0 loses its log, and is longer again")
         for node in self._cluster.nodes:
@@ -391,7 +389,11 @@ class Round:
         while not job.events.empty():
             said.append(job.events.get())
         if job.exit_status == 0 or expected not in str(said):
-            raise Failed(f"nobody's: {otherwise}, exit code {job.exit_status}; its log: {self._log}", self._steps)
+            raise Failed(f"nobody's: {otherwise}, exit code {job.exit_status}; its log: {self._tail()}", self._steps)
+
+    def _tail(self) -> str:
+        """The end of the jobs' log, which is gone with the campaign."""
+        return self._log.read_text()[-2000:]
 
     def _step(self, what: str) -> None:
         self._steps.append(what)
