@@ -46,7 +46,8 @@ _EXACT = 1 << 53
 
 
 def plain_type(found: pa.DataType) -> pa.DataType:
-    """The type without dictionaries, extensions, and Arrow's other layouts of text, bytes and lists."""
+    """The type without dictionaries, extensions, and Arrow's other layouts of text, bytes and lists. Raises
+    UnicodeDecodeError for a damaged name of a field or time zone, which pyarrow decodes when it is asked for."""
     types = pa.types
     if isinstance(found, pa.BaseExtensionType):
         return plain_type(found.storage_type)
@@ -62,6 +63,8 @@ def plain_type(found: pa.DataType) -> pa.DataType:
         return pa.map_(plain_type(found.key_type), pa.field("value", plain_type(found.item_type)))
     if types.is_list(found) or types.is_large_list(found) or types.is_fixed_size_list(found):
         return pa.list_(pa.field("element", plain_type(found.value_type)))
+    if types.is_timestamp(found):
+        return pa.timestamp(found.unit, found.tz)
     return found
 
 

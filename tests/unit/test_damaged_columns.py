@@ -1,5 +1,6 @@
 """Parquet and ORC that a library reads although a part of it is damaged."""
 
+import base64
 import io
 from typing import Any
 
@@ -157,6 +158,20 @@ def test_names_that_are_not_utf8_refuse_the_file() -> None:
     orc.write_table(pa.table({"id": [1], "name": [2]}), file, compression="uncompressed")
     with pytest.raises(FileFault, match="not valid ORC: 'utf-8' codec"):
         read_file("orc", "id BIGINT", file.getvalue().replace(b"name", b"nam\xe5"))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_time_zone_that_is_not_utf8_refuses_the_file(nested: bool) -> None:
+    """pyarrow takes it from Arrow's schema, which it has put beside Parquet's own."""
+    zoned = pa.array([0], pa.timestamp("us", tz="Asia/Tokyo"))
+    column = pa.StructArray.from_arrays([zoned], names=["t"]) if nested else zoned
+    file = io.BytesIO()
+    pq.write_table(pa.table({"at": column}), file)
+    said = pq.read_metadata(file).metadata[b"ARROW:schema"]
+    odd = base64.b64encode(base64.b64decode(said).replace(b"Asia/Tokyo", b"Asia/\xffokyo"))
+    schema = "at STRUCT<t: TIMESTAMP>" if nested else "at TIMESTAMP"
+    with pytest.raises(FileFault, match="not valid Parquet: 'utf-8' codec"):
+        read_file("parquet", schema, file.getvalue().replace(said, odd))
 
 
 def test_maps_have_as_many_values_as_keys() -> None:
