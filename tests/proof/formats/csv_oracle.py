@@ -65,7 +65,8 @@ def read_csv(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Rea
             return Reading(None, "no header", is_certain=not records or records[0] is None)
         names, records = records[0], records[1:]
     missing = [field.name for field in schema if not field.nullable and field.name not in names]
-    if len({*names}) < len(names) or missing or not {*names} & {*schema.names}:
+    given = [name for name in names if name]  # several columns may have none
+    if len({*given}) < len(given) or missing or not {*names} & {*schema.names}:
         return Reading(None, f"the header {names!a:.200}")
     # Python's decoder of a whole text guesses the order of bytes.
     without_mark = options["encoding"] == "utf-16" and body[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
