@@ -16,6 +16,7 @@ from benchmarks.run_options import RunOptions
 from benchmarks.stats import Spread, evaluate_goals, number
 from benchmarks.suite.comparison import raw
 from benchmarks.suite.skew import TASK_MEMORY_BYTES
+from blizzard.config.spark_settings import HEAP
 
 WHO = "large_file"
 SMALL_RECORDS = 100
@@ -71,8 +72,9 @@ def _measured(form: str, options: RunOptions) -> Runs:
 
 
 def _run(data: Dataset, options: RunOptions) -> Measured:
+    """With the environment that `blizzard run` gives its job."""
     with tempfile.TemporaryDirectory(prefix="run-", dir=scratch()) as folder:
-        return measure(work_of(data, Path(folder)), Path(folder), process=options.process)
+        return measure(work_of(data, Path(folder)), Path(folder), environment=HEAP, process=options.process)
 
 
 def work_of(data: Dataset, out: Path) -> Work:

@@ -27,11 +27,12 @@ _HEAP_STEP_BYTES = 32 << 20
 HEAP = {
     "MALLOC_MMAP_THRESHOLD_": str(_HEAP_STEP_BYTES),
     "MALLOC_TRIM_THRESHOLD_": str(2 * _HEAP_STEP_BYTES),
+    "MALLOC_ARENA_MAX": "2",
 }
 """Variables of a process that reads files. Tasks allocate and free blocks of some MiB. By default the C library returns
 each to the system, which zeroes the pages of the next one: 500 MB a task, up to a sixth of its time. With these it maps
-only larger blocks one by one, and keeps up to the second size of free memory for each of its arenas, of which a process
-with many threads has several."""
+only larger blocks one by one, and keeps up to the second size of free memory for each of its arenas: two, or it would
+be one for each thread."""
 
 # A local endpoint has no regions, but requests must be signed for one.
 _LOCAL_REGION = "us-east-1"
