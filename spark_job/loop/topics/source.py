@@ -37,6 +37,7 @@ from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.published_group import PublishedGroup
 from spark_job.loop.topics.range_plan import RangePlan
 from spark_job.loop.topics.recovery import recover
+from spark_job.loop.topics.run_goal import RunGoal
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
@@ -83,6 +84,7 @@ class TopicSource:
         self._absent = AbsentTopics(identity.source_id, settings.options, brokers, log)
         self._lag = LagLog(identity.source_id, clock, log)
         self._said = set[tuple[Partition, int]]()
+        self._goal = RunGoal()
         self._begins_with_rows = False
         self._ends: Mapping[Partition, int] = {}
         """As of the last plan."""
@@ -94,6 +96,7 @@ class TopicSource:
     def recover(self) -> Recovered[TopicCheckpoint]:
         self._evolution.forget()
         self._hollow.clear()
+        self._goal.forget()
         found = recover(self._table, self._state, self._identity, self._brokers, self._log)
         if found is not None:
             return found
@@ -151,7 +154,10 @@ class TopicSource:
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         if not ranges:
             self._note_gaps(gaps)
-        return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most, lags=behind_by)
+        caught_up = not gaps and self._goal.is_reached(ends, waits)
+        return RangePlan(
+            checkpoint, behind, ranges, gaps, waiting, full=waiting >= most, lags=behind_by, caught_up=caught_up
+        )
 
     def _most_messages(self, checkpoint: TopicCheckpoint) -> int:
         """In one batch, by the size of those of the newest commit."""
@@ -252,6 +258,9 @@ class TopicSource:
         return None if change is None else replace(plan, ranges=(), gaps=(), schema_change=change)
 
     # -- what is settled
+    def has_caught_up(self, plan: RangePlan) -> bool:
+        return plan.caught_up
+
 
     def is_busy(self) -> bool:
         return False
