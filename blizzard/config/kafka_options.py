@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_val
 from blizzard.config.certificates import certificates, file_name, with_certificates
 from blizzard.config.secret_name import secret_name
 from blizzard.config.section import Section
+from blizzard.config.source_sections import PositiveSecs
 
 EARLIEST, LATEST = "earliest", "latest"
 NOTHING = "nothing"
@@ -214,7 +215,7 @@ class KafkaOptions(Section):
         "first run goes on behind its offsets. nothing: it begins at `start`, whatever that program, or a source that "
         "the pipeline does not have, has put into the table.",
     )
-    run_interval_secs: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+    run_interval_secs: PositiveSecs = Field(
         default=900,
         description="On AWS: a run starts so many seconds after the last one did, if none is active. What it finds, it "
         "reads to the end. Less means that messages wait for less time, and more starts of Spark to pay. `linger_secs` "
