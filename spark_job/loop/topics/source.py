@@ -32,7 +32,7 @@ from spark_job.loop.evolution import Evolution
 from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
 from spark_job.loop.topics.absent_topics import AbsentTopics
 from spark_job.loop.topics.lag_log import LagLog
-from spark_job.loop.topics.message_size import bytes_each
+from spark_job.loop.topics.message_size import after, bytes_each
 from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.published_group import PublishedGroup
 from spark_job.loop.topics.range_plan import RangePlan
@@ -247,9 +247,8 @@ class TopicSource:
             )
 
     def _learn_size(self, plan: RangePlan, outcomes: Sequence[Outcome]) -> None:
-        offsets, size = sum(one.length for one in plan.ranges), sum(outcome.size for outcome in outcomes)
-        if offsets:
-            self._bytes_each = size / offsets
+        if offsets := sum(one.length for one in plan.ranges):
+            self._bytes_each = after(self._bytes_each, offsets, outcomes)
 
     # -- the table's schema
 
