@@ -13,6 +13,7 @@ from confluent_kafka import (
     KafkaException,
     TopicCollection,
     TopicPartition,
+    Uuid,
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -32,6 +33,11 @@ DOWN_SECS = 5.0
 """So long brokers that have never answered are tried if each connection fails at once, as at a wrong port."""
 ANSWER_POLL_SECS = 0.25
 _TIMED_OUT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+NO_ID = str(Uuid(0, 0))
+_WITHOUT_IDS = (
+    "the brokers do not tell the ids of topics, by which one that was deleted and made again is another one. Expected "
+    "Kafka 2.8 or later, or brokers that speak version 10 of its Metadata request. Nothing was read. Update them."
+)
 PUBLISH_ATTEMPTS = 5
 PUBLISH_PAUSE_SECS = 0.2
 
@@ -94,11 +100,13 @@ class KafkaBrokers:
         return sorted(name for name in listed if self._options.matches(name))
 
     def _described(self, future: "Future[Any]") -> Topic | None:
-        """None: there is no such topic."""
+        """None: there is no such topic. Raises PermanentError, too, if the brokers know no ids of topics."""
         try:
             found = self._answer(future)
         except TopicMissing:
             return None
+        if str(found.topic_id) == NO_ID:
+            self._give_up(PermanentError(_WITHOUT_IDS))
         return Topic(str(found.topic_id), frozenset(partition.id for partition in found.partitions))
 
     def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
@@ -158,7 +166,8 @@ class KafkaBrokers:
             raise found
 
     def _unpublished(self, group: str, places: list[TopicPartition]) -> BlizzardError | None:
-        """Publishes offsets. Why not, if they are not; raises what is not about the group, as `_fail`."""
+        """Publishes offsets, but for those of topics that the brokers do not have any more. Why not, if they are not;
+        raises what is not about the group, as `_fail`."""
         wanted = ConsumerGroupTopicPartitions(group, places)
         futures = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_secs)
         try:
@@ -167,7 +176,8 @@ class KafkaBrokers:
             if error.args[0].code() in _TIMED_OUT:
                 self._fail(error.args[0], error)
             return group_error(group, error.args[0])
-        refused = next((one.error for one in answers if one.error is not None), None)
+        errors = (one.error for one in answers if one.error is not None)
+        refused = next((error for error in errors if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART), None)
         return None if refused is None else group_error(group, refused)
 
     def _answer(self, future: "Future[Any]") -> Any:

@@ -257,9 +257,9 @@ class TopicSource:
         return None if change is None else replace(plan, ranges=(), gaps=(), schema_change=change)
 
     # -- what is settled
+
     def has_caught_up(self, plan: RangePlan) -> bool:
         return plan.caught_up
-
 
     def is_busy(self) -> bool:
         return False
@@ -323,7 +323,8 @@ class TopicSource:
             except BlizzardError as error:
                 self._log("publish_failed", source=self._identity.source_id, error=str(error))
         if checkpoint.sequence >= 0:
-            self._group.publish(_all_offsets(checkpoint))
+            offsets = _all_offsets(checkpoint)
+            self._group.publish({each: at for each, at in offsets.items() if self._options.matches(each[0])})
 
     # -- the log
 
