@@ -1,5 +1,6 @@
 """What is asked of Kafka's client, and what it answers."""
 
+import json
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 from confluent_kafka import Consumer, Uuid
 
 from blizzard.config.kafka_options import KafkaOptions
-from blizzard.errors import PermanentError
-from blizzard.kafka import client
+from blizzard.errors import PermanentError, RetryableError
+from blizzard.kafka import client, range_consumer
 from blizzard.kafka.client import KafkaBrokers
 from blizzard.kafka.connect import Reports, consumer_settings, made
+from blizzard.kafka.range_consumer import QUIET_SECS, RangeConsumer
+from tests.unit.fakes import Clock
 
 
 @pytest.mark.parametrize(
@@ -48,3 +51,63 @@ def test_brokers_that_know_no_ids_of_topics_are_refused(monkeypatch: pytest.Monk
         brokers.cluster()
     monkeypatch.setattr(Answering, "topic_id", Uuid(0, 7))
     assert brokers.cluster().topics["t"].topic_id == str(Uuid(0, 7))
+
+
+POLLS = 8
+"""Without a message."""
+PART_SECS = QUIET_SECS * 0.4
+
+
+class Fetching:
+    """A consumer that has got `part` offsets more with each call, and gives the message after the last one. `lost`:
+    from which call on the broker of the partition is not there, with the offset that the client says then."""
+
+    part, lost = 100, POLLS
+    clock: Clock
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._told, self._calls = settings["stats_cb"], 0
+
+    def assign(self, places: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def consume(self, count: int, secs: float) -> list[Any]:
+        self.clock.advance(PART_SECS)
+        self._calls += 1
+        fetched = self.part * self._calls if self._calls <= self.lost else (-1001, self.part)[self._calls % 2]
+        self._told(
+            json.dumps({"topics": {"t": {"partitions": {"0": {"next_offset": fetched}, "-1": {"next_offset": 0}}}}})
+        )
+        return [Given()] if self._calls > POLLS else []
+
+
+class Given:
+    error = staticmethod(lambda: None)
+    topic = staticmethod(lambda: "t")
+    partition = staticmethod(lambda: 0)
+    offset = staticmethod(lambda: 999)
+
+
+def read_all(monkeypatch: pytest.MonkeyPatch, **consumer: int) -> int:
+    """How many messages came."""
+    clock = Clock()
+    kind = type("Consumer", (Fetching,), {"clock": clock, **consumer})
+    monkeypatch.setattr(range_consumer, "Consumer", kind)
+    monkeypatch.setattr(range_consumer, "_PARTITION", lambda message: message.partition())
+    monkeypatch.setattr(range_consumer, "_ERROR", lambda message: message.error())
+    reader = RangeConsumer({("t", 0): (0, 1000)}, {}, "read_committed", 1 << 20, monotonic=lambda: clock.now_ts)
+    return sum(len(some) for _, some in reader.messages())
+
+
+def test_messages_that_do_not_count_are_an_answer_of_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of an aborted transaction, which may be of gigabytes."""
+    assert read_all(monkeypatch) == 1
+
+
+@pytest.mark.parametrize("consumer", [{"part": 0}, {"lost": 3}])
+def test_brokers_that_give_nothing_are_waited_for_a_while(
+    monkeypatch: pytest.MonkeyPatch, consumer: dict[str, int]
+) -> None:
+    with pytest.raises(RetryableError, match="no broker has answered for 60 s"):
+        read_all(monkeypatch, **consumer)
