@@ -16,6 +16,7 @@ NOTHING = "nothing"
 INTERNAL_PREFIX = "__"
 """Of the names of topics that brokers and their tools keep for themselves, such as __consumer_offsets."""
 OFFSETS_OF_GROUPS = "__consumer_offsets"
+MAX_PORT = 65_535
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):[0-9]{1,5}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}\Z")
@@ -26,7 +27,7 @@ MSK_IAM = "AWS_MSK_IAM"
 def _servers(text: str) -> str:
     servers = [server.strip() for server in text.split(",")]
     for server in servers:
-        if not _SERVER.match(server):
+        if not _SERVER.match(server) or not 0 < int(server.rpartition(":")[2]) <= MAX_PORT:
             raise ValueError(f"found {server!r:.100}, expected a host and its port, such as broker-1:9092")
     return ",".join(servers)
 
