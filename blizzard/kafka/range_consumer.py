@@ -118,7 +118,7 @@ class RangeConsumer:
     def _judge(self, error: KafkaError, place: Partition, end: int | None, offset: int) -> None:
         """Returns if it says that the partition's last message has been read. Raises for every other error."""
         if error.code() != KafkaError._PARTITION_EOF:
-            raise read_error(error)
+            raise read_error(error, "" if end is None else path_of(place))
         if end is not None and offset < end:
             raise RetryableError(
                 f"{path_of(place)} ends at offset {offset}; expected messages up to {end - 1}, which it had before"
