@@ -27,6 +27,7 @@ _TAG = "tag:yaml.org,2002:"
 _A_TAG = "begins with `!`, which makes a tag of it in YAML; expected a plain value: remove the tag, or put it in quotes"
 _NAMING = ("found undefined alias", "found undefined tag handle")
 """What the parser says of a name, which may be a password without quotes, and which is not repeated."""
+_UNQUOTED = 'a variable inside of `{…}` or `[…]` needs quotes; expected "${NAME}"'
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _RADIX = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -100,7 +101,9 @@ def _compose(text: str) -> "Node | None":
     except MaxDepthExceededError as error:
         raise UnreadableError(_TOO_DEEP, error.problem_mark.line + 1) from error
     except MarkedYAMLError as error:
-        raise _unreadable(error.problem_mark or error.context_mark, error.problem or error.context) from error
+        mark, reason = error.problem_mark or error.context_mark, error.problem or error.context
+        is_variable = mark is not None and text[: mark.index + 1].endswith("${")
+        raise _unreadable(mark, _UNQUOTED if is_variable else reason) from error
     except ReaderError as error:
         found = f"found the control character U+{ord(text[error.position]):04X}; remove it"
         raise UnreadableError(found, text.count("\n", 0, error.position) + 1) from error

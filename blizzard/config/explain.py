@@ -19,6 +19,12 @@ _KINDS: Mapping[str, str] = {
 }
 _BOUNDS: Mapping[str, str] = {"greater_than_equal": "ge", "greater_than": "gt"}
 
+_SIZES: Mapping[str, tuple[str, str]] = {
+    "string_too_short": ("text of at least {} character", "min_length"),
+    "too_short": ("a list of at least {} item", "min_length"),
+    "too_long": ("a list of at most {} item", "max_length"),
+}
+
 
 def path_of(fault: ErrorDetails) -> Path:
     return tuple(part for part in fault["loc"] if part != "[key]")
@@ -45,6 +51,9 @@ def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
     if kind in _BOUNDS:
         bound = context[_BOUNDS[kind]]
         return f"{bound:g} or more" if kind == "greater_than_equal" else f"more than {bound:g}"
+    if kind in _SIZES:
+        what, bound = _SIZES[kind]
+        return f"{what.format(context[bound])}{'' if context[bound] == 1 else 's'}"
     return _KINDS.get(kind.partition("_")[0])
 
 
@@ -55,7 +64,7 @@ def _shown(value: object) -> str:
         case dict():
             return "a mapping"
         case list():
-            return "a list"
+            return "a list" if value else "an empty list"
         case bool():
             return str(value).lower()
     return f"{value!r:.80}"

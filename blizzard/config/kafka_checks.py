@@ -63,6 +63,9 @@ def _check_topics(source: Source, path: Path, problems: Problems) -> None:
         default = Checkpoint.model_fields["interval_records"].default
         text = f"has no effect for topics; remove it, or replace it by interval_records (default: {default:,})"
         problems.add((*path, "checkpoint", "interval_files"), text)
+    if _is_set(source.limits, "max_file_bytes"):
+        text = "has no effect for topics; remove it: max_record_bytes limits a message"
+        problems.add((*path, "limits", "max_file_bytes"), text)
 
 
 def _is_set(section: Section, name: str) -> bool:

@@ -9,12 +9,14 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, model_val
 from blizzard.config.certificates import certificates, file_name, with_certificates
 from blizzard.config.secret_name import secret_name
 from blizzard.config.section import Section
+from blizzard.config.source_sections import PositiveSecs
 
 EARLIEST, LATEST = "earliest", "latest"
 NOTHING = "nothing"
 INTERNAL_PREFIX = "__"
 """Of the names of topics that brokers and their tools keep for themselves, such as __consumer_offsets."""
 OFFSETS_OF_GROUPS = "__consumer_offsets"
+MAX_PORT = 65_535
 _SERVER = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:,/\[\]]+):[0-9]{1,5}\Z")
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}\Z")
 _REGION = re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}\Z")
@@ -25,7 +27,7 @@ MSK_IAM = "AWS_MSK_IAM"
 def _servers(text: str) -> str:
     servers = [server.strip() for server in text.split(",")]
     for server in servers:
-        if not _SERVER.match(server):
+        if not _SERVER.match(server) or not 0 < int(server.rpartition(":")[2]) <= MAX_PORT:
             raise ValueError(f"found {server!r:.100}, expected a host and its port, such as broker-1:9092")
     return ",".join(servers)
 
@@ -214,7 +216,7 @@ class KafkaOptions(Section):
         "first run goes on behind its offsets. nothing: it begins at `start`, whatever that program, or a source that "
         "the pipeline does not have, has put into the table.",
     )
-    run_interval_secs: Annotated[float, Field(gt=0, allow_inf_nan=False)] = Field(
+    run_interval_secs: PositiveSecs = Field(
         default=900,
         description="On AWS: a run starts so many seconds after the last one did, if none is active. What it finds, it "
         "reads to the end. Less means that messages wait for less time, and more starts of Spark to pay. `linger_secs` "

@@ -102,7 +102,8 @@ class Limits(Section):
     """Limits that keep memory and state bounded."""
 
     max_record_bytes: Bytes = Field(
-        default=16 << 20, description="Maximum size of one record. A file with a larger one is dead-lettered."
+        default=16 << 20,
+        description="Maximum size of one record. A file with a larger one is dead-lettered; of topics, the message.",
     )
     max_file_bytes: Bytes = Field(
         default=64 << 30, description="Maximum size of one file, decompressed. A larger file is dead-lettered."

@@ -13,6 +13,7 @@ from confluent_kafka import (
     KafkaException,
     TopicCollection,
     TopicPartition,
+    Uuid,
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
@@ -25,13 +26,18 @@ from blizzard.kafka.connect import Reports, client_settings, made
 from blizzard.kafka.errors import group_error, never_answered, read_error
 from blizzard.kafka.login import SECRET_CHANGED, Login
 from blizzard.kafka.truncation import truncated
-from blizzard.state.topic_checkpoint import Partition
+from blizzard.state.topic_checkpoint import Partition, path_of
 
 TIMEOUT_SECS = 15.0
 DOWN_SECS = 5.0
 """So long brokers that have never answered are tried if each connection fails at once, as at a wrong port."""
 ANSWER_POLL_SECS = 0.25
 _TIMED_OUT = frozenset({KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN})
+NO_ID = str(Uuid(0, 0))
+_WITHOUT_IDS = (
+    "the brokers do not tell the ids of topics, by which one that was deleted and made again is another one. Expected "
+    "Kafka 2.8 or later, or brokers that speak version 10 of its Metadata request. Nothing was read. Update them."
+)
 PUBLISH_ATTEMPTS = 5
 PUBLISH_PAUSE_SECS = 0.2
 
@@ -77,7 +83,7 @@ class KafkaBrokers:
 
     def _topics(self, names: list[str]) -> dict[str, Topic]:
         asked = self._client.describe_topics(TopicCollection(names), request_timeout=self._timeout_secs)
-        found = {name: self._described(future) for name, future in asked.items()}
+        found = {name: self._described(name, future) for name, future in asked.items()}
         return {name: topic for name, topic in found.items() if topic is not None}
 
     def _cluster_id(self) -> str:
@@ -93,12 +99,14 @@ class KafkaBrokers:
         listed = self._answer(_asked_beside(list_topics)).topics
         return sorted(name for name in listed if self._options.matches(name))
 
-    def _described(self, future: "Future[Any]") -> Topic | None:
-        """None: there is no such topic."""
+    def _described(self, name: str, future: "Future[Any]") -> Topic | None:
+        """None: there is no such topic. Raises PermanentError, too, if the brokers know no ids of topics."""
         try:
-            found = self._answer(future)
+            found = self._answer(future, f"topic {name}")
         except TopicMissing:
             return None
+        if str(found.topic_id) == NO_ID:
+            self._give_up(PermanentError(_WITHOUT_IDS))
         return Topic(str(found.topic_id), frozenset(partition.id for partition in found.partitions))
 
     def first_offsets(self, partitions: Collection[Partition]) -> Mapping[Partition, int]:
@@ -140,7 +148,8 @@ class KafkaBrokers:
         asked = {TopicPartition(topic, number): spec for topic, number in partitions}
         how = self._isolation if isolation is None else isolation
         futures = self._client.list_offsets(asked, isolation_level=how, request_timeout=self._timeout_secs)
-        return {(one.topic, one.partition): self._answer(future) for one, future in futures.items()}
+        named = {(one.topic, one.partition): future for one, future in futures.items()}
+        return {partition: self._answer(future, path_of(partition)) for partition, future in named.items()}
 
     def publish(self, group: str, next_offsets: Mapping[Partition, int]) -> None:
         """A group's coordinator may have to be found first, so this is tried a few times, unless the brokers refuse."""
@@ -158,7 +167,8 @@ class KafkaBrokers:
             raise found
 
     def _unpublished(self, group: str, places: list[TopicPartition]) -> BlizzardError | None:
-        """Publishes offsets. Why not, if they are not; raises what is not about the group, as `_fail`."""
+        """Publishes offsets, but for those of topics that the brokers do not have any more. Why not, if they are not;
+        raises what is not about the group, as `_fail`."""
         wanted = ConsumerGroupTopicPartitions(group, places)
         futures = self._client.alter_consumer_group_offsets([wanted], request_timeout=self._timeout_secs)
         try:
@@ -167,10 +177,12 @@ class KafkaBrokers:
             if error.args[0].code() in _TIMED_OUT:
                 self._fail(error.args[0], error)
             return group_error(group, error.args[0])
-        refused = next((one.error for one in answers if one.error is not None), None)
+        errors = (one.error for one in answers if one.error is not None)
+        refused = next((error for error in errors if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART), None)
         return None if refused is None else group_error(group, refused)
 
-    def _answer(self, future: "Future[Any]") -> Any:
+    def _answer(self, future: "Future[Any]", about: str = "") -> Any:
+        """`about`: the topic or partition that is asked for, for messages."""
         try:
             return self._waited(future)
         except KafkaException as error:
@@ -178,7 +190,7 @@ class KafkaBrokers:
                 self._has_answered = True
                 raise TopicMissing(str(error)) from error
             self._client.poll(0)
-            self._fail(error.args[0], error)
+            self._fail(error.args[0], error, about)
 
     def _waited(self, future: "Future[Any]") -> Any:
         """Raises KafkaException. A refused login shows only beside the answer, which never comes; errors as of
@@ -201,12 +213,14 @@ class KafkaBrokers:
         secs = self._monotonic() - self._opened_ts
         return not self._has_answered and self._reports.all_down and secs >= DOWN_SECS
 
-    def _fail(self, error: KafkaError, cause: Exception | None = None) -> NoReturn:
+    def _fail(self, error: KafkaError, cause: Exception | None = None, about: str = "") -> NoReturn:
         newest, refusal = self._reports.newest, self._reports.refusal()
         if refusal is None and error.code() in _TIMED_OUT and not self._has_answered:
             self._give_up(never_answered(self._options, self._monotonic() - self._opened_ts, newest), cause)
-        said = newest if error.code() in _TIMED_OUT and newest is not None else error
-        self._give_up(refusal or read_error(said), cause)
+        said = read_error(error, about)
+        if error.code() in _TIMED_OUT and newest is not None:
+            said = read_error(newest)
+        self._give_up(refusal or said, cause)
 
     def _give_up(self, found: BlizzardError, cause: Exception | None = None) -> NoReturn:
         """The next question is asked by a client that knows nothing old."""

@@ -19,6 +19,8 @@ _FILES: Mapping[str, str] = {
 }
 """By librdkafka's setting, the field of `kafka.security` with a path that has to be there wherever a client is."""
 _Client = TypeVar("_Client")
+LEAST_AHEAD_KB, MOST_AHEAD_KB = 1024, (1 << 21) - 1
+"""Of messages that are fetched ahead; librdkafka takes no more."""
 REFRESH_MS = 5_000
 """How soon a change of a partition's leader is known. A client asks for it on its own only each five minutes, and goes
 on to ask the old leader."""
@@ -97,7 +99,7 @@ def consumer_settings(
         "fetch.wait.max.ms": 100,
         # With the client's own second the queue is empty most of the time: a tenth of the messages a second.
         "fetch.queue.backoff.ms": 10,
-        "queued.max.messages.kbytes": max(1024, memory_bytes >> 10),
+        "queued.max.messages.kbytes": min(max(LEAST_AHEAD_KB, memory_bytes >> 10), MOST_AHEAD_KB),
     }
 
 

@@ -46,11 +46,13 @@ def _is_about_our_certificate(error: KafkaError) -> bool:
     return alert is not None and int(alert[1]) in _ALERTS_ABOUT_CERTIFICATES
 
 
-def read_error(error: KafkaError) -> PermanentError | RetryableError:
-    """What it is for the job. Texts of librdkafka have no passwords."""
+def read_error(error: KafkaError, about: str = "") -> PermanentError | RetryableError:
+    """What it is for the job. `about`: the topic or partition that was asked for; empty: none alone. Texts of
+    librdkafka have no passwords."""
+    what = f"{about}: " if about else ""
     if is_refusal(error):
         return PermanentError(
-            f"the brokers refuse to be read: {error.str()} ({error.name()}). Nothing was committed. Correct "
+            f"the brokers refuse to be read: {what}{error.str()} ({error.name()}). Nothing was committed. Correct "
             f"`kafka.security` of the source{_what_to_correct(error)}"
         )
     advice = ""
@@ -59,7 +61,7 @@ def read_error(error: KafkaError) -> PermanentError | RetryableError:
             ". If a broker is down, this ends when it is back. Else the address is one that the brokers have told "
             "(`advertised.listeners`): expected one that is reached from here."
         )
-    return RetryableError(f"the brokers cannot be read: {error.str()} ({error.name()}){advice}")
+    return RetryableError(f"the brokers cannot be read: {what}{error.str()} ({error.name()}){advice}")
 
 
 def _what_to_correct(error: KafkaError) -> str:

@@ -14,7 +14,7 @@ from blizzard.kafka.errors import read_error
 from blizzard.kafka.first_messages import first_messages
 from blizzard.kafka.login import Login
 from blizzard.kafka.positions import check_read
-from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint
+from blizzard.state.topic_checkpoint import Partition, TopicCheckpoint, path_of
 
 PEEK_SECS = 10.0
 PEEKED_BYTES = 1 << 20
@@ -96,7 +96,7 @@ def first_times(
                 place, message = one
                 error, time_ms = message.error(), message.timestamp()[1]
                 if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                    raise read_error(error)
+                    raise read_error(error, path_of(place))
                 if error is None and time_ms >= 0:
                     found[place] = time_ms / 1000
             if monotonic() >= deadline:

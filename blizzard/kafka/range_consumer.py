@@ -1,5 +1,6 @@
 """Reads ranges of offsets by librdkafka: assign and seek, no consumer group."""
 
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -17,6 +18,8 @@ MESSAGES_AT_ONCE = 10_000
 POLL_SECS = 0.05
 """How long the client waits for as many as it was asked for, even if it has some already."""
 QUIET_SECS = 60.0
+TOLD_EACH = 4
+"""So often within that time the client tells how far it has fetched."""
 _TOPIC: Any = Message.topic
 _PARTITION: Any = Message.partition
 _ERROR: Any = Message.error
@@ -25,7 +28,8 @@ _ERROR: Any = Message.error
 class RangeConsumer:
     """Reads some ranges of offsets, each from its first (inclusive) to its second (exclusive), side by side. `client`:
     the settings of `Login`, with the passwords. `memory_bytes`: for messages that are fetched ahead.
-    `quiet_secs`: how long no broker may answer. `monotonic` is a clock in seconds. Raises as `made`."""
+    `quiet_secs`: how long no broker may give any messages, be it some that do not count. `monotonic` is a clock in
+    seconds. Raises as `made`."""
 
     def __init__(
         self,
@@ -41,22 +45,26 @@ class RangeConsumer:
         self._quiet_secs = quiet_secs
         self._monotonic = monotonic
         self._reports = Reports()
-        self._consumer = made(Consumer, consumer_settings(client, isolation, memory_bytes, self._reports))
+        self._heard_ts = 0.0
+        self._fetched: dict[Partition, int] = {}
+        settings = consumer_settings(client, isolation, memory_bytes, self._reports)
+        told = {"statistics.interval.ms": max(1, int(quiet_secs * 1000 / TOLD_EACH)), "stats_cb": self._note_fetched}
+        self._consumer = made(Consumer, {**settings, **told})
 
     def messages(self) -> Iterator[tuple[Partition, list[Any]]]:
         """All messages of the ranges, as confluent_kafka has them, some of one partition at a time. Raises
         RetryableError if the brokers do not answer, or no longer have what they had; PermanentError if they refuse."""
         try:
             self._consumer.assign([TopicPartition(*place, start) for place, (start, _) in self._left.items()])
-            heard_ts = self._monotonic()
+            self._heard_ts = self._monotonic()
             while self._left:
                 found, has_errors = self._consumed()
                 if found:
-                    heard_ts = self._monotonic()
+                    self._heard_ts = self._monotonic()
                     yield from self._sorted(found, has_errors)
                 elif (refusal := self._reports.refusal()) is not None:
                     raise refusal
-                elif self._monotonic() - heard_ts > self._quiet_secs:
+                elif self._monotonic() - self._heard_ts > self._quiet_secs:
                     raise RetryableError(f"no broker has answered for {self._quiet_secs:.0f} s{self._said()}")
         except confluent_kafka.KafkaException as error:
             raise read_error(error.args[0]) from error
@@ -70,6 +78,14 @@ class RangeConsumer:
         if not any(map(_ERROR, found)):  # an error is true
             return found, False
         return [one for one in found if (error := one.error()) is None or error.code() != OF_NO_GROUP], True
+
+    def _note_fetched(self, statistics: str) -> None:
+        """Messages of aborted transactions come, too, and nobody is given them. The client calls this."""
+        for name, topic in json.loads(statistics)["topics"].items():
+            for number, partition in topic["partitions"].items():
+                place, at = (name, int(number)), partition["next_offset"]
+                if at > self._fetched.setdefault(place, at):
+                    self._fetched[place], self._heard_ts = at, self._monotonic()
 
     def _said(self) -> str:
         newest = self._reports.newest
@@ -102,7 +118,7 @@ class RangeConsumer:
     def _judge(self, error: KafkaError, place: Partition, end: int | None, offset: int) -> None:
         """Returns if it says that the partition's last message has been read. Raises for every other error."""
         if error.code() != KafkaError._PARTITION_EOF:
-            raise read_error(error)
+            raise read_error(error, "" if end is None else path_of(place))
         if end is not None and offset < end:
             raise RetryableError(
                 f"{path_of(place)} ends at offset {offset}; expected messages up to {end - 1}, which it had before"

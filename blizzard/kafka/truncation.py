@@ -40,14 +40,14 @@ def truncated(
     with closing(first_messages({**own, **_A_MESSAGE_EACH}, reports, wanted)) as came:
         for one in came:
             if one is not None:
-                found[one[0]] = truncation_said(one[1].error())
+                found[one[0]] = truncation_said(one[1].error(), one[0])
                 heard_ts = monotonic()
             elif monotonic() - heard_ts > quiet_secs:
                 raise _silence(places.keys() - found.keys(), quiet_secs, reports)
     return {partition: said for partition, said in found.items() if said is not None}
 
 
-def truncation_said(error: KafkaError | None) -> str | None:
+def truncation_said(error: KafkaError | None, partition: Partition) -> str | None:
     """What the first message of a partition says, if it is an error. None: the log goes up to the place. That messages
     behind it are gone is no truncation, but is said with the same code. Raises as `read_error` for other errors."""
     if error is None or error.code() == KafkaError._PARTITION_EOF:
@@ -57,7 +57,7 @@ def truncation_said(error: KafkaError | None) -> str | None:
         return None
     if error.code() == KafkaError._AUTO_OFFSET_RESET and _TRUNCATED in said and _WHERE in said:
         return said
-    raise read_error(error)
+    raise read_error(error, path_of(partition))
 
 
 def _silence(waiting: Set[Partition], secs: float, reports: Reports) -> RetryableError:

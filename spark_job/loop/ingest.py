@@ -173,6 +173,8 @@ class Ingest:
         self._checkpoint = plan.base
         if plan.empty:
             return self._skip(plan, draining=draining)
+        if draining and not self._repaired and self._source.has_caught_up(plan):
+            return Step.IDLE
         if not (plan.full or draining or self._interval_passed()):
             return Step.WAITING
         return self._resolve(plan, draining=draining) if plan.unresolved else self._ingest_batch(plan)

@@ -11,6 +11,7 @@ of Kafka (`spark_job/loop/topics`), whose checkpoint maps partitions to next off
 | `resolve` | looks suspects up in the ledger | not needed: `unresolved` is always False |
 | `start` | expected etags of files in progress; logs the plan | logs the plan |
 | `read` | Spark reads files; systemic failures stop the run | reads the ranges of offsets |
+| `has_caught_up` | always False | the partitions are read to where they ended when the run began |
 | `is_busy` | runs of the ledger are being merged | always False |
 | `owes_commit` | a rebuilt or merged ledger that no commit names yet | always False |
 | `skip` | the position moves past duplicates | the position stays |
@@ -196,6 +197,11 @@ class SourceKind(Protocol[C, P, B]):
 
     def skip(self, plan: P) -> C:
         """The checkpoint to continue from without a commit, if nothing of the plan is read. Makes no request."""
+        ...
+
+    def has_caught_up(self, plan: P) -> bool:
+        """Whether a draining run may end before this plan, although there is something to read: all that was there when
+        it began, or when it last had caught up, is committed. Input that never pauses would keep it for ever."""
         ...
 
     def is_busy(self) -> bool:

@@ -1,5 +1,6 @@
 """Ranges of offsets, read from a real broker."""
 
+import time
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from blizzard.kafka import first_messages, range_consumer
 from blizzard.kafka.lag import first_times
 from blizzard.kafka.range_consumer import RangeConsumer
 from infra.local.kafka.cluster import KafkaCluster
+from infra.local.kafka.ports import free_ports
 from tests.fixtures_kafka import NewTopic
-from tests.kafka.topics import Message, produce
+from tests.kafka.topics import Message, produce, produce_in_transaction
 
 MEMORY = 1 << 20
 
@@ -128,3 +130,37 @@ def test_a_log_that_has_become_shorter_is_told_behind_its_messages(
     with pytest.raises(RetryableError, match="ends at offset 2; expected messages up to 4"):
         read_all()
     assert {*found} <= {b"a", b"b"}
+
+
+def test_how_far_the_client_has_fetched_is_known_before_it_gives_a_message(
+    kafka: KafkaCluster, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Messages of an aborted transaction come, too, and nobody is given them."""
+    monkeypatch.setattr(range_consumer, "TOLD_EACH", 60_000)  # each millisecond
+    told: list[int] = []
+
+    class Listening(RangeConsumer):
+        def _note_fetched(self, statistics: str) -> None:
+            super()._note_fetched(statistics)
+            told.append(self._fetched.get((topic, 0), 0))
+
+    settings, topic, aborted = kafka.client_settings(), new_topic(), 2_000
+    for part in range(5):
+        messages = [b"x" * 10_000] * aborted
+        produce_in_transaction(settings, topic, messages, commit=False, transactional_id=f"{topic}-{part}")
+    (end,) = [offset + 1 for _, offset in produce(settings, topic, [b"end"])]
+    before: list[int] = []
+    for _, some in Listening({(topic, 0): (0, end)}, settings, "read_committed", MEMORY).messages():
+        assert [message.value() for message in some] == [b"end"]
+        before += told
+    assert len({offset for offset in before if 0 < offset < end}) > 1
+
+
+def test_brokers_that_give_nothing_are_told_of(kafka: KafkaCluster, new_topic: NewTopic) -> None:
+    settings, topic = kafka.client_settings(), new_topic()
+    produce(settings, topic, [b"a"])
+    nowhere = {**settings, "bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+    begun = time.monotonic()
+    with pytest.raises(RetryableError, match="no broker has answered for 1 s; the client says: "):
+        [*RangeConsumer({(topic, 0): (0, 1)}, nowhere, "read_committed", MEMORY, quiet_secs=1).messages()]
+    assert 1 <= time.monotonic() - begun < 10

@@ -1,5 +1,6 @@
 """Topics of a real broker into a table, by Spark."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from infra.local.kafka.cluster import KafkaCluster
 from tests.fixtures_kafka import NewTopic
 from tests.kafka.topic_lake import TopicLake
 from tests.kafka.topics import Message
+from tests.unit.documents import fences
 from tests.unit.rebuild_lake import become_table_of
 from tests.unit.schema_registry import Registry, framed, record_of
 
@@ -136,3 +138,17 @@ def test_a_renamed_source_is_refused_by_its_txns_and_by_its_rows(lake: TopicLake
         become_table_of(lake.table, DeltaTable(lake.table).to_pyarrow_table())  # without a Txn
     lake.run(kafka="take_over: nothing")
     assert lake.places() == [(0, 0), (0, 0)]
+
+
+def test_the_query_of_the_page_says_which_offsets_are_there_and_doubled(
+    lake: TopicLake, spark: Callable[[], SparkSession]
+) -> None:
+    [shown] = [one.body for one in fences("sql") if one.document == "docs/kafka.md"]
+    query = re.sub(r"delta\.`s3://[^`]+`", f"delta.`{lake.table}`", shown)
+    lake.produce(*[b"a"] * 5, *[Message(b"b", partition=2)] * 3)
+    lake.run()
+    first, third = f"{lake.topic}/0", f"{lake.topic}/2"
+    assert [tuple(row) for row in spark().sql(query).collect()] == [(first, 0, 4, 5, 0), (third, 0, 2, 3, 0)]
+    table = f"delta.`{lake.table}`"
+    spark().sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE stream_offset = 1")
+    assert [tuple(row) for row in spark().sql(query).collect()] == [(first, 0, 4, 6, 1), (third, 0, 2, 4, 1)]

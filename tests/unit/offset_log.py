@@ -113,6 +113,9 @@ class OffsetLogSource:
     def change_schema(self, plan: RangePlan, batch: RangeBatch) -> RangePlan | None:
         return None
 
+    def has_caught_up(self, plan: RangePlan) -> bool:
+        return False
+
     def is_busy(self) -> bool:
         return False
 

@@ -86,6 +86,11 @@ def test_a_missing_variable_causes_no_other_problem(text: str) -> None:
         ("a: 1\nb: \0", "f.yaml:2: found the control character U+0000; remove it"),
         ("pipelines: *x", "f.yaml:1: this is not YAML: found undefined alias (column 12); correct"),
         (
+            "a:\n  {b: c, d: ${PASSWORD}}",
+            'f.yaml:2: this is not YAML: a variable inside of `{…}` or `[…]` needs quotes; expected "${NAME}" (col',
+        ),
+        ("a: [p${hunter}]", "f.yaml:1: this is not YAML: a variable inside of `{…}` or `[…]` needs quotes"),
+        (
             "pipelines: !!python/name:os.system x",
             "f.yaml:1: pipelines: begins with `!`, which makes a tag of it in YAML; ex",
         ),

@@ -259,6 +259,9 @@ class FileSource:
 
     # -- what is settled
 
+    def has_caught_up(self, plan: FilePlan) -> bool:
+        return False
+
     def is_busy(self) -> bool:
         return self._ledger.is_merging_runs() or self._history.is_packing()
 

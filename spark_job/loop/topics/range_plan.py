@@ -14,7 +14,7 @@ from spark_job.ports.offset_range import OffsetRange
 class RangePlan:
     """What the next commit reads. `found`: the checkpoint as this plan leaves it, with partitions that are new and gaps
     behind it, but without the ranges. `waiting`: messages that the partitions have altogether. `lags`: how many of them
-    each partition has, also those that have none; empty if the brokers were not asked."""
+    each partition has, also those that have none; empty if the brokers were not asked. `caught_up`: as of `RunGoal`."""
 
     base: TopicCheckpoint
     found: TopicCheckpoint
@@ -23,6 +23,7 @@ class RangePlan:
     waiting: int = 0
     full: bool = False
     lags: Mapping[Partition, int] = field(default_factory=lambda: MappingProxyType({}))
+    caught_up: bool = False
     schema_change: SchemaChange | None = None
     unresolved: bool = False
     segments: int = 0

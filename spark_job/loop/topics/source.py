@@ -32,11 +32,12 @@ from spark_job.loop.evolution import Evolution
 from spark_job.loop.read_batch import ReadBatch, log_odd_fields, odd_fields_of, stamped
 from spark_job.loop.topics.absent_topics import AbsentTopics
 from spark_job.loop.topics.lag_log import LagLog
-from spark_job.loop.topics.message_size import bytes_each
+from spark_job.loop.topics.message_size import after, bytes_each
 from spark_job.loop.topics.plan_ranges import shares
 from spark_job.loop.topics.published_group import PublishedGroup
 from spark_job.loop.topics.range_plan import RangePlan
 from spark_job.loop.topics.recovery import recover
+from spark_job.loop.topics.run_goal import RunGoal
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.ports.offset_range import OffsetRange
 from spark_job.ports.reader import FailureKind, FileRows, Outcome, RangesReader
@@ -83,6 +84,7 @@ class TopicSource:
         self._absent = AbsentTopics(identity.source_id, settings.options, brokers, log)
         self._lag = LagLog(identity.source_id, clock, log)
         self._said = set[tuple[Partition, int]]()
+        self._goal = RunGoal()
         self._begins_with_rows = False
         self._ends: Mapping[Partition, int] = {}
         """As of the last plan."""
@@ -94,6 +96,7 @@ class TopicSource:
     def recover(self) -> Recovered[TopicCheckpoint]:
         self._evolution.forget()
         self._hollow.clear()
+        self._goal.forget()
         found = recover(self._table, self._state, self._identity, self._brokers, self._log)
         if found is not None:
             return found
@@ -151,7 +154,10 @@ class TopicSource:
         ranges = [_range(behind, partition, count) for partition, count in sorted(shares(waits, most).items())]
         if not ranges:
             self._note_gaps(gaps)
-        return RangePlan(checkpoint, behind, ranges, gaps, waiting, full=waiting >= most, lags=behind_by)
+        caught_up = not gaps and self._goal.is_reached(ends, waits)
+        return RangePlan(
+            checkpoint, behind, ranges, gaps, waiting, full=waiting >= most, lags=behind_by, caught_up=caught_up
+        )
 
     def _most_messages(self, checkpoint: TopicCheckpoint) -> int:
         """In one batch, by the size of those of the newest commit."""
@@ -241,9 +247,8 @@ class TopicSource:
             )
 
     def _learn_size(self, plan: RangePlan, outcomes: Sequence[Outcome]) -> None:
-        offsets, size = sum(one.length for one in plan.ranges), sum(outcome.size for outcome in outcomes)
-        if offsets:
-            self._bytes_each = size / offsets
+        if offsets := sum(one.length for one in plan.ranges):
+            self._bytes_each = after(self._bytes_each, offsets, outcomes)
 
     # -- the table's schema
 
@@ -252,6 +257,9 @@ class TopicSource:
         return None if change is None else replace(plan, ranges=(), gaps=(), schema_change=change)
 
     # -- what is settled
+
+    def has_caught_up(self, plan: RangePlan) -> bool:
+        return plan.caught_up
 
     def is_busy(self) -> bool:
         return False
@@ -315,7 +323,8 @@ class TopicSource:
             except BlizzardError as error:
                 self._log("publish_failed", source=self._identity.source_id, error=str(error))
         if checkpoint.sequence >= 0:
-            self._group.publish(_all_offsets(checkpoint))
+            offsets = _all_offsets(checkpoint)
+            self._group.publish({each: at for each, at in offsets.items() if self._options.matches(each[0])})
 
     # -- the log
 
