@@ -86,7 +86,7 @@ def _compared(
         found.notes += _left_out(changes)
     found.notes += checks_of_left_out(description, columns)
     _add_rules(found, pipeline, _after(description, changes), columns, wanted)
-    found.notes += _only_when_made(description, wanted)
+    found.notes += _only_when_made(description, columns, wanted)
     _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster)
     return found
 
@@ -237,7 +237,13 @@ def _engine_notes(wanted: TableSource) -> Iterator[str]:
             yield f"Spark evaluates column {name}: {sql}"
 
 
-def _only_when_made(table: TableDescription, wanted: TableSource) -> Iterator[str]:
+def _only_when_made(table: TableDescription, columns: Sequence[StructField], wanted: TableSource) -> Iterator[str]:
+    comments = {field.name.lower(): field.metadata.get("comment") for field in table.schema}
+    for field in columns:
+        comment, known = field.metadata.get("comment"), comments.get(field.name.lower())
+        if field.name.lower() in comments and comment not in (None, known):
+            said = "no comment" if known is None else f"the comment {known!r}"
+            yield f"column {field.name}: the table has {said}, not {comment!r}: it is set only when a column is made"
     for name, value in wanted.table_properties.items():
         found = table.properties.get(name)
         if found != value:

@@ -49,6 +49,20 @@ def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytes
     assert lake.versions() == [0]
 
 
+def test_validate_says_that_a_comment_of_a_column_that_is_there_changes_nothing(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(lake, "id STRING COMMENT 'the key', n INT")
+    lake.settings = {"schema": "id STRING COMMENT 'a key', n INT COMMENT 'many', x INT COMMENT 'new'"}
+    code, table = told(lake, capsys)
+    assert (code, table["refused"]) == (0, [])
+    assert table["changes"] == ["adds column x int; rows that are there have null"]
+    assert table["notes"] == [
+        "column id: the table has the comment 'the key', not 'a key': it is set only when a column is made",
+        "column n: the table has no comment, not 'many': it is set only when a column is made",
+    ]
+
+
 def test_validate_says_which_fields_are_added(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
     begin(lake, f"id STRING, {NESTED}")
     lake.settings = {"schema": f"id STRING, {NESTED_MORE}"}
