@@ -9,7 +9,16 @@ from rich.text import Text
 
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
 from blizzard.infer.pace import DEFAULT_DELAY_SECS
-from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted, listed
+from blizzard.infer.reasons import (
+    FROM_FOLDERS,
+    OWN_NAMES,
+    REACHES_BACK,
+    by_compression,
+    by_content,
+    by_times,
+    counted,
+    listed,
+)
 from blizzard.log import one_line
 
 TYPE_CHARS = 60
@@ -60,6 +69,9 @@ def _settings(pipeline: PipelineFound, source: SourceFound) -> Iterator[Setting]
     if source.always_there:
         names = listed(source.always_there, NAMES)
         yield "NOT NULL", "left to you", f"all of the {counted(source.records, 'record')} have {names}"
+    if source.fields:
+        shown = listed([f"{name}: {key}" for name, key in source.fields.items()], NAMES)
+        yield "fields", shown, OWN_NAMES
     if source.partition_columns:
         columns = ", ".join(f"{name} {kind}" for name, kind in source.partition_columns.items())
         yield "partition_columns", columns, FROM_FOLDERS

@@ -54,7 +54,8 @@ class DatedFound:
 
 @dataclass(frozen=True, slots=True)
 class SourceFound:
-    """`schema`: in DDL; empty for a format that has its own. `files`, `bytes`: of those that were listed; `looked_at`
+    """`schema`: in DDL; empty for a format that has its own. `fields`: columns with another name than the key in the
+    files, with that. `files`, `bytes`: of those that were listed; `looked_at`
     of them were opened. `broken`: records that cannot be read."""
 
     name: str
@@ -79,6 +80,7 @@ class SourceFound:
     """What the times of the files show."""
     interval_why: str = ""
     """What their sizes show."""
+    fields: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def always_there(self) -> Sequence[str]:

@@ -1,19 +1,17 @@
 """The options of `csv` that suit a group of files."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from blizzard.config.format_options import CsvOptions
-from blizzard.config.schema_limits import mapping_problems
+from blizzard.infer.own_names import free_name
 from spark_job.infer.csv_dialect import Dialect, Forms, forms_of
 from spark_job.infer.csv_sample import csv_parts
 from spark_job.infer.heads import Head
 from spark_job.infer.null_words import names_shown
 
-_ODD = re.compile(r"[ ,;{}()\n\t=]+")
 _BY_MARK = ("utf-8", "utf-16", "utf-32")
 
 
@@ -110,45 +108,27 @@ def _encoding(encodings: Sequence[str]) -> str:
 
 
 def _own_names(dialects: Sequence[Dialect], dialect: Dialect, notes: list[str]) -> Mapping[str, Any]:
-    """Names for a header with some that no column can have."""
-    names = dialect.names
-    if names is None or not any(map(_is_odd, _twice(names))) or len(set(names)) == 0:
+    """Names for a header that has one twice."""
+    names = dialect.names or ()
+    twice = next((name for at, name in enumerate(names) if name and name.lower() in map(str.lower, names[:at])), None)
+    if twice is None:
         return {}
-    odd = [name for name in names if _is_odd(name)]
     if any(one.names != names for one in dialects):
-        notes.append("a table cannot have the names of some columns, and the files' headers differ: they are left out")
+        notes.append(
+            f"a header has the name {twice!r} twice; other files have another header, so columns are found by name"
+        )
         return {}
-    odd_names = f"names such as {', '.join(map(repr, odd[:3]))}"
-    twice = next((name for at, name in enumerate(names) if name.lower() in map(str.lower, names[:at])), "")
-    why = odd_names if odd else f"the name {twice!r} twice"
     notes.append(
-        f"the names are given here, by position, because a table cannot have {why}; "
+        f"the names are given here, by position, because a table cannot have the name {twice!r} twice; "
         "if the order of the columns changes, change it here"
     )
-    return {"header": _storable(names), "skip_rows": dialect.skip_rows + 1}
+    return {"header": _all_free(names), "skip_rows": dialect.skip_rows + 1}
 
 
-def _twice(names: Sequence[str]) -> list[str]:
-    """The names, with an odd one for each that occurs before."""
-    seen: set[str] = set()
-    found = list[str]()
-    for name in names:
-        found.append(" " if name and name.lower() in seen else name)
-        seen.add(name.lower())
-    return found
-
-
-def _is_odd(name: str) -> bool:
-    return next(mapping_problems(name, name), None) is not None
-
-
-def _storable(names: Sequence[str]) -> list[str]:
-    found = list[str]()
+def _all_free(names: Sequence[str]) -> list[str]:
     taken: set[str] = set()
+    found = list[str]()
     for at, name in enumerate(names):
-        plain = _ODD.sub("_", name).strip("_") or f"c{at + 1}"
-        while plain.lower() in taken:
-            plain = f"{plain}_{at + 1}"
-        taken.add(plain.lower())
-        found.append(plain)
+        found.append(free_name(name, f"c{at + 1}", taken))
+        taken.add(found[-1].lower())
     return found

@@ -12,6 +12,7 @@ from blizzard.infer.choice import chosen
 from blizzard.infer.findings import FilesLeftOut, Findings, SourceFound
 from blizzard.infer.groups import Group, grouped, is_hidden
 from blizzard.infer.listing import Listing, list_names
+from blizzard.infer.own_names import named
 from blizzard.infer.storable import no_column
 from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectStore
@@ -168,7 +169,8 @@ class Inspection:
 
 def _no_column(looked: Looked) -> str:
     """Why nothing of the records can be in a table; empty if something can."""
-    sample, found = looked.sample, looked.sample.observed.schema()
+    sample, observed = looked.sample, looked.sample.observed
+    found = named(observed.keys(), is_typed=observed.is_typed, may_rename=looked.may_rename).columns
     if looked.reading.format in OWN_SCHEMA or found.schema.columns:
         return ""
     fields = [(one.path, one.why) for one in found.left_out]

@@ -1,0 +1,71 @@
+"""`blizzard init` of files with names that a table cannot have, or only by column mapping: no value is left out."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from blizzard.cli import main
+from blizzard.infer.reasons import OWN_NAMES
+from tests.unit.table_files import orc_file, parquet
+
+pytestmark = pytest.mark.usefixtures("signals_as_before")
+
+Out = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("landing").mkdir()
+
+
+def init() -> int:
+    return main(["init", "landing", "--table-uri", "lake/t"])
+
+
+ODD = [{"Order ID": 1, "x, y": "a", "größe.in": 1.5}, {"Order ID": 2, "x, y": "b", "größe.in": 2.5}]
+WRITE_ODD: Mapping[str, Callable[[], bytes]] = {
+    "ndjson": lambda: b"".join(json.dumps(one).encode() + b"\n" for one in ODD),
+    "json": lambda: json.dumps(ODD, indent=1).encode(),
+    "csv": lambda: b'Order ID,"x, y",gr\xc3\xb6\xc3\x9fe.in\n1,a,1.5\n2,b,2.5\n',
+    "parquet": lambda: parquet(pa.Table.from_pylist(ODD)),
+    "orc": lambda: orc_file(pa.Table.from_pylist(ODD)),
+}
+
+
+@pytest.mark.parametrize("suffix", WRITE_ODD)
+def test_a_key_that_no_column_can_be_called_fills_one_of_another_name(suffix: str, capfd: Out) -> None:
+    Path("landing", f"a.{suffix}").write_bytes(WRITE_ODD[suffix]())
+    assert init() == 0, capfd.readouterr()
+    text = Path("pipelines.yaml").read_text()
+    assert f'fields:  # {OWN_NAMES}\n          Order_ID: "Order ID"\n          x_y: "x, y"\n' in text
+    assert "Order_ID BIGINT,  -- in 2 of 2 records" in text
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    rows = DeltaTable("lake/t").to_pyarrow_table().drop_columns(["_source"]).sort_by("Order_ID").to_pylist()
+    assert rows == [{"Order_ID": n, "x_y": text, "größe.in": size} for n, text, size in ((1, "a", 1.5), (2, "b", 2.5))]
+    assert "no column for" not in capfd.readouterr().out
+
+
+def test_columns_of_csv_that_move_are_found_by_the_names_in_the_files(capfd: Out) -> None:
+    Path("landing", "a.csv").write_text("Order ID,Sent to,n\n1,Bern,5\n2,Ulm,6\n")
+    Path("landing", "b.csv").write_text("Sent to,n,Order ID\nRom,7,3\n")
+    assert init() == 0, capfd.readouterr()
+    Path("landing", "c.csv").write_text("n,Order ID,Sent to\n8,4,Paris\n")
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    rows = DeltaTable("lake/t").to_pyarrow_table().sort_by("Order_ID").select(["Order_ID", "Sent_to", "n"]).to_pylist()
+    assert [[*row.values()] for row in rows] == [[1, "Bern", 5], [2, "Ulm", 6], [3, "Rom", 7], [4, "Paris", 8]]
+
+
+def test_a_field_with_a_name_that_is_taken_is_read_under_another_one(capfd: Out) -> None:
+    """As an export of Elasticsearch has it."""
+    hits = [{"_index": "logs", "_id": f"{n}", "_source": {"user": "ana", "n": n}} for n in range(3)]
+    Path("landing", "a.ndjson").write_text("".join(json.dumps(one) + "\n" for one in hits))
+    assert init() == 0, capfd.readouterr()
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    found = DeltaTable("lake/t").to_pyarrow_table()
+    assert sorted(found.column("source").to_pylist(), key=str) == [{"user": "ana", "n": n} for n in range(3)]
+    assert {one["file"] for one in found.column("_source").to_pylist()} == {"a.ndjson"}
