@@ -37,7 +37,7 @@ from spark_job.table.delta_description import describe
 from spark_job.table.derived_columns import known_columns
 from spark_job.table.evolution import RESERVED
 from spark_job.table.file_layout import NO_TABLE, TableDescription, why_spark_must_write
-from spark_job.table.preparation import TablePreparation, path_columns, record_columns
+from spark_job.table.preparation import WAYS_OUT, TablePreparation, path_columns, record_columns
 from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import NTZ, columns_of, gets_ntz
@@ -79,6 +79,7 @@ def _compared(
     )
     found.changes += _changes(description, changes)
     found.refused += changes.refused
+    found.notes += [WAYS_OUT] if changes.refused else []
     _check_txns(found, description)
     _ask_local_engine(found, pipeline, wanted, changes, engine)
     evolution = wanted.evolution
@@ -247,6 +248,7 @@ def _only_when_made(table: TableDescription, columns: Sequence[StructField], wan
     for name, value in wanted.table_properties.items():
         found = table.properties.get(name)
         if found != value:
-            yield f"table_properties: the table has {name} = {found}, not {value}: it is set only when a table is made"
+            said = f"no {name}" if found is None else f"{name} = {found}"
+            yield f"table_properties: the table has {said}, not {name} = {value}: it is set only when a table is made"
     if wanted.cluster_by and "clustering" not in table.writer_features:
         yield "cluster_by: the table is not clustered: that happens only when a table is made"

@@ -43,7 +43,7 @@ def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytes
     assert notes == [
         "column old stays, with null in new rows: no source of the pipeline has it",
         "Spark evaluates column twice: n * 2",
-        "table_properties: the table has owner = None, not me: it is set only when a table is made",
+        "table_properties: the table has no owner, not owner = me: it is set only when a table is made",
         "cluster_by: the table is not clustered: that happens only when a table is made",
     ]
     assert lake.versions() == [0]
@@ -83,6 +83,8 @@ def test_validate_says_what_the_next_run_refuses(lake: EngineLake, capsys: pytes
     code, table = told(lake, capsys)
     assert code == 1
     assert [line.partition(":")[0] for line in table["refused"]][:2] == ["column n", "partition_by"]
+    assert "column of another name" in table["notes"][0]
+    assert "`blizzard rebuild FILE --to URI` makes it from all files" in table["notes"][0]
     assert "setTransactionRetentionDuration" in table["refused"][2]
 
 
