@@ -18,20 +18,22 @@ _BY_MARK = ("utf-8", "utf-16", "utf-32")
 @dataclass(frozen=True, slots=True)
 class FoundOptions:
     """`options`: those that are not the default. `notes`: what is not certain about them. `why`: what the files show
-    for each."""
+    for each. `alike`: the files that are divided so."""
 
     options: Mapping[str, Any]
     notes: tuple[str, ...]
     why: Mapping[str, str]
+    alike: tuple[Head, ...]
 
 
 def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Sequence[str]) -> FoundOptions:
     """One for each head."""
     usual = Counter(_key(dialect) for dialect in dialects).most_common(1)[0][0]
     dialect = next(one for one in dialects if _key(one) == usual)
-    notes = list[str]()
-    if (others := sum(_key(one) != usual for one in dialects)) > 0:
-        notes.append(f"{others} of {len(heads)} files that were looked at are divided in another way")
+    alike, notes = _alike(heads, dialects, usual), list[str]()
+    if others := [head.info.key for head in heads if head not in alike]:
+        what = f"{len(others)} of {len(heads)} files that were looked at are divided in another way"
+        notes.append(f"{what}, such as {others[0]}; the columns are those of the rest")
     encoding = _encoding(encodings)
     options: dict[str, Any] = {
         "delimiter": dialect.delimiter,
@@ -47,7 +49,7 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
     own = _own_names(dialects, dialect, notes)
     options |= own
     full = CsvOptions(**options).model_dump(mode="json")
-    forms = forms_of(_values(heads, full), dialect.delimiter)
+    forms = forms_of(_values(alike, full), dialect.delimiter)
     options |= {
         "decimal_point": forms.text.decimal_point,
         "date_format": forms.text.date_format,
@@ -61,7 +63,7 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
     found = CsvOptions(**options).model_dump(mode="json")
     odd = {name: value for name, value in found.items() if value != default[name]}
     why = _reasons(dialects, dialect, encoding, forms, own_names="header" in own)
-    return FoundOptions(odd, tuple(notes), {name: why[name] for name in odd})
+    return FoundOptions(odd, tuple(notes), {name: why[name] for name in odd}, alike)
 
 
 def _values(heads: Sequence[Head], options: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
@@ -95,6 +97,10 @@ def _skipped(lines: int, *, own_names: bool) -> str:
     if not own_names:
         return "lines that are divided in another way"
     return f"the names in the files, and {lines} lines before them" if lines else "the names in the files"
+
+
+def _alike(heads: Sequence[Head], dialects: Sequence[Dialect], key: tuple[Any, ...]) -> tuple[Head, ...]:
+    return tuple(head for head, dialect in zip(heads, dialects, strict=True) if _key(dialect) == key)
 
 
 def _key(dialect: Dialect) -> tuple[Any, ...]:

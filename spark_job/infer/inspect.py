@@ -160,10 +160,10 @@ class Inspection:
         notes = list[str]()
         if len(same) < len(known):
             notes.append(f"{len(known) - len(same)} of {len(known)} files seem to be of another format than {name}")
-        options, full, why = _options(name, same, notes)
+        options, full, why, alike = _options(name, same, notes)
         compression = _compression(group, heads, notes)
         reading = Reading(name, full, compression)
-        sample = observe_heads(self._store, heads, reading)
+        sample = observe_heads(self._store, alike, reading)
         return Looked(group, reading, options, sample, notes, alike=_files(heads), why=why)
 
 
@@ -192,8 +192,9 @@ def _joined_kind(kinds: Counter[str]) -> set[str]:
 
 def _options(
     name: str, same: Sequence[tuple[Head, Sniffed]], notes: list[str]
-) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, str]]:
-    """Those that are not the default, all, and what the files show for each of the former."""
+) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, str], Sequence[Head]]:
+    """Those that are not the default, all, what the files show for each of the former, and the files that they suit."""
+    heads = [head for head, _ in same]
     match name:
         case "csv":
             known = [(head, found, found.dialect) for head, found in same if found.dialect is not None]
@@ -203,19 +204,19 @@ def _options(
                 [str(one.options["encoding"]) for _, one, _ in known],
             )
             notes += found.notes
-            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json"), found.why
+            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json"), found.why, found.alike
         case "json":
             paths = Counter(str(found.options["records"]) for _, found in same if "records" in found.options)
             path = paths.most_common(1)[0][0] if paths else None
             options = {} if path is None else {"records": path}
             why = {"records": f"the array in {paths[path]} of {len(same)} files"} if path is not None else {}
-            return options, JsonOptions(records=path).model_dump(mode="json"), why
+            return options, JsonOptions(records=path).model_dump(mode="json"), why, heads
         case "xml":
             tags = Counter(str(found.options["row_tag"]) for _, found in same)
             [(tag, count)] = tags.most_common(1)
             why = {"row_tag": f"the most frequent element of {count} of {len(same)} files"}
-            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json"), why
-    return {}, {}, {}
+            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json"), why, heads
+    return {}, {}, {}, heads
 
 
 def _compression(group: Group, heads: Sequence[Head], notes: list[str]) -> str:

@@ -60,6 +60,29 @@ def test_columns_of_csv_that_move_are_found_by_the_names_in_the_files(capfd: Out
     assert [[*row.values()] for row in rows] == [[1, "Bern", 5], [2, "Ulm", 6], [3, "Rom", 7], [4, "Paris", 8]]
 
 
+def test_files_that_are_divided_in_another_way_give_no_column(capfd: Out) -> None:
+    for name, mark in (("a.csv", ","), ("b.csv", ","), ("c.csv", ";")):
+        Path("landing", name).write_text(f"id{mark}name\n1{mark}Ana\n2{mark}Bob\n")
+    assert init() == 0, capfd.readouterr()
+    text = Path("pipelines.yaml").read_text()
+    assert "# 1 of 3 files that were looked at are divided in another way, such as c.csv; the" in text
+    assert "fields:" not in text
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    assert sorted(DeltaTable("lake/t").to_pyarrow_table().column("name").to_pylist()) == ["Ana", "Ana", "Bob", "Bob"]
+    [letter] = [one for one in Path("lake").glob("**/dead_letters/**/*") if one.is_file()]
+    assert "it has none of the schema's columns; it has id;name" in letter.read_text()
+
+
+def test_a_column_of_csv_without_a_name_is_called_by_its_position(capfd: Out) -> None:
+    """As pandas writes the index of its rows; the last one, which spreadsheets write, has no value."""
+    Path("landing", "a.csv").write_text(",id,name,\n7,1,Ana,\n8,2,Bob,\n")
+    assert init() == 0, capfd.readouterr()
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    rows = DeltaTable("lake/t").to_pyarrow_table().drop_columns(["_source"]).sort_by("id").to_pylist()
+    assert rows == [{"_c0": 7, "id": 1, "name": "Ana"}, {"_c0": 8, "id": 2, "name": "Bob"}]
+    assert "no column for _c3 (records: 2, first in a.csv)" in capfd.readouterr().out
+
+
 def test_a_field_with_a_name_that_is_taken_is_read_under_another_one(capfd: Out) -> None:
     """As an export of Elasticsearch has it."""
     hits = [{"_index": "logs", "_id": f"{n}", "_source": {"user": "ana", "n": n}} for n in range(3)]
