@@ -10,6 +10,7 @@ from rich.text import Text
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
 from blizzard.infer.pace import DEFAULT_DELAY_SECS
 from blizzard.infer.reasons import (
+    EXISTS,
     FROM_FOLDERS,
     OWN_NAMES,
     REACHES_BACK,
@@ -58,6 +59,8 @@ def _lines(pipeline: PipelineFound, source: SourceFound) -> Iterator[str]:
     how = " and ".join(dict.fromkeys(rule.format for rule in source.rules))
     looked = f"{counted(source.records, 'record')} of {counted(source.looked_at, 'file')} were looked at"
     yield f"{pipeline.name}:{source.name}: {counted(source.files, 'file')} of {how} in {source.uri}; {looked}"
+    if pipeline.exists:
+        yield f"  {EXISTS}"
     yield from (f"  {note}" for note in (*source.notes, *(note for rule in source.rules for note in rule.notes)))
     yield from (f"  no column for {field.path}: {field.why}" for field in source.left_out)
 

@@ -8,6 +8,7 @@ from typing import Any
 from blizzard.infer.ddl_text import quoted
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
 from blizzard.infer.reasons import (
+    EXISTS,
     FROM_FOLDERS,
     OWN_NAMES,
     REACHES_BACK,
@@ -43,7 +44,7 @@ def _pipelines(found: Findings) -> Iterator[str]:
     for pipeline in found.pipelines:
         yield f"  {pipeline.name}:"
         yield f"    table_uri: {_scalar(pipeline.table_uri)}"
-        for note in pipeline.notes:
+        for note in (*([EXISTS] if pipeline.exists else []), *pipeline.notes):
             yield _comment(note, "    ")
         if pipeline.partition_by:
             yield f"    partition_by: {_flow(list(pipeline.partition_by))}"

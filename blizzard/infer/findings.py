@@ -90,6 +90,8 @@ class SourceFound:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFound:
+    """`exists`: whether there is a table at `table_uri`."""
+
     name: str
     table_uri: str
     partition_by: Sequence[str]
@@ -97,6 +99,7 @@ class PipelineFound:
     notes: Sequence[str] = ()
     cluster_by: Sequence[str] = ()
     """What may be worth it, for a person to decide."""
+    exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,11 @@ class Findings:
 
     def sources(self) -> Iterator[tuple[PipelineFound, SourceFound]]:
         return ((pipeline, source) for pipeline in self.pipelines for source in pipeline.sources)
+
+    @property
+    def known_tables(self) -> bool:
+        """Whether one of the tables exists."""
+        return any(pipeline.exists for pipeline in self.pipelines)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -6,6 +6,7 @@ from blizzard.infer.findings import RuleFound, SourceFound
 from blizzard.infer.pace import MAX_DELAY_SECS
 
 FROM_FOLDERS = "from the names of the folders"
+EXISTS = "the table exists; what a run would change there, `blizzard validate FILE --against-table` says"
 OWN_NAMES = "a table cannot have the names of these keys, or only by column mapping"
 REACHES_BACK = "lookback reaches back to the oldest file; lower it after the first run"
 

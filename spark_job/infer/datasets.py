@@ -50,6 +50,10 @@ class Dataset:
         return found if found in OWN_SCHEMA else None
 
     @property
+    def may_rename(self) -> bool:
+        return all(looked.may_rename for looked in self.groups)
+
+    @property
     def names(self) -> set[str]:
         return {name for looked in self.groups for name in looked.names}
 

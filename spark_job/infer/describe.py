@@ -1,7 +1,7 @@
 """From what was looked at to the pipelines and sources of a configuration."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from blizzard.config.ddl import Type
@@ -18,7 +18,7 @@ from blizzard.infer.findings import (
 )
 from blizzard.infer.folders import lookback, partition_columns, time_template
 from blizzard.infer.observed import FieldSeen, Observed
-from blizzard.infer.own_names import named
+from blizzard.infer.own_names import Named, named
 from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay
 from spark_job.infer.datasets import OWN_SCHEMA, Dataset, Looked, merged_sample
 from spark_job.infer.observe import Sample
@@ -90,8 +90,7 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
     uri = f"{place.uri}{dataset.place}/" if dataset.place else place.uri
     paths = [info.key.removeprefix(f"{dataset.place}/") if dataset.place else info.key for info in files]
     sample = merged_sample(dataset.groups)
-    may_rename = all(looked.may_rename for looked in dataset.groups)
-    found = named(sample.observed.keys(), is_typed=sample.observed.is_typed, may_rename=may_rename)
+    found = named(sample.observed.keys(), is_typed=sample.observed.is_typed, may_rename=dataset.may_rename)
     storable = found.columns
     in_folders = partition_columns(paths)
     notes = _notes(dataset, sample, in_folders.incomplete)
@@ -105,10 +104,7 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
         pattern=_pattern(dataset),
         rules=_rules(dataset),
         schema="" if dataset.own_schema else ddl_of(storable.schema.columns, with_not_null=False),
-        columns=[
-            _column(column.name, found.keys.get(column.name, column.name), column.type, sample.observed)
-            for column in storable.schema.columns
-        ],
+        columns=[*_columns(found, sample.observed)],
         fields={name: in_place(key) for name, key in found.keys.items()},
         left_out=[LeftOutField(one.path, one.why) for one in storable.left_out]
         + [LeftOutField(name, f"no column can hold {kind}") for name, kind in sample.without.items()],
@@ -136,6 +132,11 @@ def _why_no_column(name: str, own: Collection[str]) -> str:
     if name.lower() in own:
         return f"`{name}` is in the folders and in the records; that of the records is taken"
     return f"`{name}` of the folders is no column: a table cannot have one of this name from there"
+
+
+def _columns(found: Named, observed: Observed) -> Iterator[ColumnFound]:
+    for column in found.columns.schema.columns:
+        yield _column(column.name, found.keys.get(column.name, column.name), column.type, observed)
 
 
 def _column(name: str, key: str, kind: Type, observed: Observed) -> ColumnFound:

@@ -33,16 +33,25 @@ class CannotTell(Exception):
 
 
 class Inspection:
-    """`now_ts`: Unix seconds. `tell` is told how far it is: `reading` so many `files` with a `suffix`."""
+    """`now_ts`: Unix seconds. `tell` is told how far it is: `reading` so many `files` with a `suffix`. `is_table`:
+    whether there is a table at a URI."""
 
     def __init__(
-        self, store: ObjectStore, place: Place, budget: Budget, now_ts: float, tell: Callable[..., None]
+        self,
+        store: ObjectStore,
+        place: Place,
+        budget: Budget,
+        now_ts: float,
+        tell: Callable[..., None],
+        *,
+        is_table: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._store = store
         self._place = place
         self._budget = budget
         self._now_ts = now_ts
         self._tell = tell
+        self._is_table = is_table
         self._left_out = list[FilesLeftOut]()
         self._longer = LongerHeads(store)
 
@@ -63,7 +72,11 @@ class Inspection:
             is_whole=listing.is_whole,
             requests=listing.requests,
             pipelines=[
-                replace(pipeline, sources=[self._warned(source) for source in pipeline.sources])
+                replace(
+                    pipeline,
+                    sources=[self._warned(source) for source in pipeline.sources],
+                    exists=self._is_table(pipeline.table_uri),
+                )
                 for pipeline in pipelines_of(parts.tables, self._place, self._now_ts, is_whole=listing.is_whole)
             ],
             left_out=self._left_out,

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from blizzard.cli import main
 from blizzard.infer.findings import Findings
@@ -70,6 +70,20 @@ def test_it_says_beforehand_what_it_may_cost_and_ends_with_what_to_do(tmp_path: 
     assert "t:landing: 2 files of ndjson and csv in file://" in shown.out
     assert "not read: 1 file, such as logo.png: a PNG image" in shown.out
     assert shown.out.endswith("  blizzard validate pipelines.yaml\n  blizzard run --once pipelines.yaml\n")
+
+
+def test_a_table_that_exists_is_named_with_the_command_that_compares(tmp_path: Path, capfd: Out) -> None:
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing" / "a.ndjson").write_text('{"id": "x"}\n{"id": "y"}\n')
+    write_deltalake("lake/t", pa.table({"id": [1]}))
+    assert init() == 0
+    said = "the table exists; what a run would change there, `blizzard validate FILE --against-table` says"
+    shown = capfd.readouterr().out
+    assert f"  {said}\n" in shown
+    assert f"    # {said}\n" in (tmp_path / "pipelines.yaml").read_text()
+    assert shown.endswith("  blizzard validate pipelines.yaml --against-table\n  blizzard run --once pipelines.yaml\n")
+    assert main(["validate", "pipelines.yaml", "--against-table"]) == 1
+    assert "is refused: column id: expected string, found bigint" in capfd.readouterr().out
 
 
 def test_a_header_with_a_name_twice_is_no_record(tmp_path: Path, capfd: Out) -> None:
