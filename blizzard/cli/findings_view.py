@@ -16,6 +16,7 @@ from blizzard.infer.reasons import (
     REACHES_BACK,
     by_compression,
     by_content,
+    by_spellings,
     by_times,
     counted,
     listed,
@@ -72,6 +73,8 @@ def _settings(pipeline: PipelineFound, source: SourceFound) -> Iterator[Setting]
     if source.always_there:
         names = listed(source.always_there, NAMES)
         yield "NOT NULL", "left to you", f"all of the {counted(source.records, 'record')} have {names}"
+    if source.spellings:
+        yield "keys", "ignore_case", by_spellings(source)
     if source.fields:
         shown = listed([f"{name}: {key}" for name, key in source.fields.items()], NAMES)
         yield "fields", shown, OWN_NAMES

@@ -14,6 +14,7 @@ from blizzard.infer.reasons import (
     REACHES_BACK,
     by_compression,
     by_content,
+    by_spellings,
     by_times,
     counted,
     listed,
@@ -113,6 +114,8 @@ def _schema(source: SourceFound) -> Iterator[str]:
     else:  # YAML has such characters only as escapes
         yield f"schema: {_escaped(source.schema)}"
     yield from _always_there(source)
+    if source.spellings:
+        yield _with_comment("keys: ignore_case", by_spellings(source))
     if source.fields:
         yield _with_comment("fields:", OWN_NAMES)
         yield from (f"  {_scalar(name)}: {_scalar(key)}" for name, key in source.fields.items())

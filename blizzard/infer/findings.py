@@ -55,8 +55,8 @@ class DatedFound:
 @dataclass(frozen=True, slots=True)
 class SourceFound:
     """`schema`: in DDL; empty for a format that has its own. `fields`: columns with another name than the key in the
-    files, with that. `files`, `bytes`: of those that were listed; `looked_at`
-    of them were opened. `broken`: records that cannot be read."""
+    files, with that. `spellings`: of keys that differ in case only, and are one column each. `files`, `bytes`: of those
+    that were listed; `looked_at` of them were opened. `broken`: records that cannot be read."""
 
     name: str
     uri: str
@@ -81,6 +81,7 @@ class SourceFound:
     interval_why: str = ""
     """What their sizes show."""
     fields: Mapping[str, str] = field(default_factory=dict)
+    spellings: Sequence[Sequence[str]] = ()
 
     @property
     def always_there(self) -> Sequence[str]:

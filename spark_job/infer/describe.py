@@ -20,6 +20,7 @@ from blizzard.infer.folders import lookback, partition_columns, time_template
 from blizzard.infer.observed import FieldSeen, Observed
 from blizzard.infer.own_names import Named, named
 from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay
+from blizzard.infer.spellings import ignoring_case, spellings
 from spark_job.infer.datasets import OWN_SCHEMA, Dataset, Looked, merged_sample
 from spark_job.infer.observe import Sample
 
@@ -90,6 +91,8 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
     uri = f"{place.uri}{dataset.place}/" if dataset.place else place.uri
     paths = [info.key.removeprefix(f"{dataset.place}/") if dataset.place else info.key for info in files]
     sample = merged_sample(dataset.groups)
+    spelled = () if dataset.own_schema else spellings(sample.observed)
+    sample.observed = ignoring_case(sample.observed, spelled) if spelled else sample.observed
     found = named(sample.observed.keys(), is_typed=sample.observed.is_typed, may_rename=dataset.may_rename)
     storable = found.columns
     in_folders = partition_columns(paths)
@@ -105,6 +108,7 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
         rules=_rules(dataset),
         schema="" if dataset.own_schema else ddl_of(storable.schema.columns, with_not_null=False),
         columns=[*_columns(found, sample.observed)],
+        spellings=spelled,
         fields={name: in_place(key) for name, key in found.keys.items()},
         left_out=[LeftOutField(one.path, one.why) for one in storable.left_out]
         + [LeftOutField(name, f"no column can hold {kind}") for name, kind in sample.without.items()],

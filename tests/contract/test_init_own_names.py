@@ -1,7 +1,7 @@
 """`blizzard init` of files with names that a table cannot have, or only by column mapping: no value is left out."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,6 +81,44 @@ def test_a_column_of_csv_without_a_name_is_called_by_its_position(capfd: Out) ->
     rows = DeltaTable("lake/t").to_pyarrow_table().drop_columns(["_source"]).sort_by("id").to_pylist()
     assert rows == [{"_c0": 7, "id": 1, "name": "Ana"}, {"_c0": 8, "id": 2, "name": "Bob"}]
     assert "no column for _c3 (records: 2, first in a.csv)" in capfd.readouterr().out
+
+
+SPELLED: Mapping[str, Sequence[bytes]] = {
+    "ndjson": [b'{"id": 1, "Name": "Ana", "p": {"Zip": 5}}\n', b'{"ID": 2, "name": "Bob", "P": {"zip": 6}}\n'],
+    "csv": [b"id,Name,p\n1,Ana,5\n", b"name,P,ID\nBob,6,2\n"],
+    "parquet": [
+        parquet(pa.table({"id": [1], "Name": ["Ana"], "p": [5]})),
+        parquet(pa.table({"P": [6], "name": ["Bob"], "ID": [2]})),
+    ],
+}
+
+
+@pytest.mark.parametrize("suffix", SPELLED)
+def test_keys_that_producers_spell_in_another_case_are_one_column(suffix: str, capfd: Out) -> None:
+    for at, body in enumerate(SPELLED[suffix]):
+        Path("landing", f"{at}.{suffix}").write_bytes(body)
+    assert init() == 0, capfd.readouterr()
+    text = Path("pipelines.yaml").read_text()
+    assert "        keys: ignore_case  # no record has two of id and ID, Name and name, p and P\n" in text
+    assert "id BIGINT,  -- in 2 of 2 records" in text
+    assert "no column for" not in text
+    assert main(["run", "--once", "--engine", "local", "pipelines.yaml"]) == 0, capfd.readouterr()
+    rows = DeltaTable("lake/t").to_pyarrow_table().drop_columns(["_source"]).sort_by("id").to_pylist()
+    inner = "Zip" if suffix == "ndjson" else None
+    assert rows == [
+        {"id": 1, "Name": "Ana", "p": {inner: 5} if inner else 5},
+        {"id": 2, "Name": "Bob", "p": {inner: 6} if inner else 6},
+    ]
+    assert "no column for" not in capfd.readouterr().out
+
+
+def test_keys_that_one_record_has_in_two_cases_are_two_fields(capfd: Out) -> None:
+    Path("landing", "a.ndjson").write_text('{"id": 1, "ID": "x"}\n{"id": 2}\n{"n": 5}\n')
+    assert init() == 0, capfd.readouterr()
+    text = Path("pipelines.yaml").read_text()
+    assert "keys:" not in text
+    assert "id BIGINT,  -- in 2 of 3 records" in text
+    assert "# no column for ID: column `ID` differs from `id` only in case" in text
 
 
 def test_a_field_with_a_name_that_is_taken_is_read_under_another_one(capfd: Out) -> None:
