@@ -9,7 +9,18 @@ from rich.text import Text
 
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
 from blizzard.infer.pace import DEFAULT_DELAY_SECS
-from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted, listed
+from blizzard.infer.reasons import (
+    EXISTS,
+    FROM_FOLDERS,
+    OWN_NAMES,
+    REACHES_BACK,
+    by_compression,
+    by_content,
+    by_spellings,
+    by_times,
+    counted,
+    listed,
+)
 from blizzard.log import one_line
 
 TYPE_CHARS = 60
@@ -49,6 +60,8 @@ def _lines(pipeline: PipelineFound, source: SourceFound) -> Iterator[str]:
     how = " and ".join(dict.fromkeys(rule.format for rule in source.rules))
     looked = f"{counted(source.records, 'record')} of {counted(source.looked_at, 'file')} were looked at"
     yield f"{pipeline.name}:{source.name}: {counted(source.files, 'file')} of {how} in {source.uri}; {looked}"
+    if pipeline.exists:
+        yield f"  {EXISTS}"
     yield from (f"  {note}" for note in (*source.notes, *(note for rule in source.rules for note in rule.notes)))
     yield from (f"  no column for {field.path}: {field.why}" for field in source.left_out)
 
@@ -60,6 +73,11 @@ def _settings(pipeline: PipelineFound, source: SourceFound) -> Iterator[Setting]
     if source.always_there:
         names = listed(source.always_there, NAMES)
         yield "NOT NULL", "left to you", f"all of the {counted(source.records, 'record')} have {names}"
+    if source.spellings:
+        yield "keys", "ignore_case", by_spellings(source)
+    if source.fields:
+        shown = listed([f"{name}: {key}" for name, key in source.fields.items()], NAMES)
+        yield "fields", shown, OWN_NAMES
     if source.partition_columns:
         columns = ", ".join(f"{name} {kind}" for name, kind in source.partition_columns.items())
         yield "partition_columns", columns, FROM_FOLDERS

@@ -70,7 +70,8 @@ def _show(found: Findings, file: Path | None, text: str) -> None:
         typer.echo(text, nl=False)
     else:
         typer.echo(f"written to {file}. Read its comments, then try:")
-        typer.echo(f"  blizzard validate {file}\n  blizzard run --once {file}")
+        against = " --against-table" if found.known_tables else ""
+        typer.echo(f"  blizzard validate {file}{against}\n  blizzard run --once {file}")
 
 
 def _uris(uri: str, table: str) -> tuple[str, str]:

@@ -156,6 +156,15 @@ def _not_changed(event: dict[str, Any]) -> str:
     return f"{event['source']}: kept beside the columns: {', '.join(reasons)}"
 
 
+def _columns_left_out(event: dict[str, Any]) -> str:
+    names = ", ".join(event["columns"])
+    return f"{event['source']}: new rows have null in {names}, which no source of the pipeline has any more"
+
+
+def _written_twice(event: dict[str, Any]) -> str:
+    return f"{event['source']}: rows are written twice, the second time by Spark, because of {event['reason']}"
+
+
 def _drained(event: dict[str, Any], *, of_topics: bool = False) -> str:
     if not event["commits"]:
         return f"{event['source']}: nothing new"
@@ -205,6 +214,8 @@ _TEXTS = {
     "schema_changed": _changed,
     "schema_not_changed": _not_changed,
     "schema_inferred": _inferred,
+    "columns_left_out": _columns_left_out,
+    "rows_written_twice": _written_twice,
     "drained": _drained,
     "repair_failed": _wrong,
     "source_failed": _failed,

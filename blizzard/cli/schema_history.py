@@ -22,6 +22,7 @@ from blizzard.state.schema_history import CONFIGURATION, INFERRED, HistoryEntry,
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 
+NO_TABLE = "there is no table yet; the first run that finds a file or message makes it"
 CHANGE_CHARS = 60
 """Of a change, as people see it: a new struct may have many fields."""
 
@@ -56,11 +57,12 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """Of the table of one pipeline."""
+    """Of the table of one pipeline. `is_empty`: whether nothing is known of it, whoever has brought it."""
 
     pipeline: str
     table_uri: str
     changes: Sequence[HistoryEntry]
+    is_empty: bool
 
     def as_document(self) -> dict[str, Any]:
         changes = [entry.as_document() for entry in self.changes]
@@ -77,7 +79,8 @@ def _history(config: Config, wanted: Pipeline, source: str | None, settings: S3S
     ]
     entries = table_history(open_store(wanted.table_uri, settings, may_be_missing=True), identities)
     source_id = None if source is None else wanted.sources[source].id
-    return _History(wanted.name, wanted.table_uri, [entry for entry in entries if source_id in (None, entry.source)])
+    changes = [entry for entry in entries if source_id in (None, entry.source)]
+    return _History(wanted.name, wanted.table_uri, changes, not entries)
 
 
 def _check_names(config: Config, pipeline: str | None, source: str | None) -> None:
@@ -93,7 +96,7 @@ def _print(history: _History) -> None:
     console, title = Console(highlight=False), Text(f"{history.pipeline}  {history.table_uri}", style="bold")
     console.print(title, soft_wrap=True)
     if not history.changes:
-        console.print("no change of the schema is known")
+        console.print(NO_TABLE if history.is_empty else "of this source no change of the schema is known")
         return
     table = Table(box=None)
     for name in ("version", "time (UTC)", "change", "brought by"):

@@ -6,9 +6,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from blizzard.config.section import Section
+from blizzard.config.section import Section, no_bool
 
 _NO_CHARACTER_SETS = {
     "utf-7",
@@ -45,12 +45,22 @@ def _strptime_format(text: str) -> str:
     if "%Z" in text:
         raise ValueError(f"found {text!r:.80} with %Z, whose names are ambiguous; expected %z, or `timezone`")
     try:
-        datetime.strptime(_SOME_TIME.strftime(text), text)  # noqa: DTZ007 - only whether it can be read
+        read = datetime.strptime(_SOME_TIME.strftime(text), text)  # noqa: DTZ007 - only whether it can be read
     except (ValueError, re.error) as error:
         raise ValueError(f"found {text!r:.80}, which strptime cannot read: {error}") from error
     if _DIRECTIVE.search(text) is None:
         raise ValueError(f"found {text!r:.80}, expected a format with directives of strptime, such as %d.%m.%Y")
+    if read.year != _SOME_TIME.year:
+        raise ValueError(f"found {text!r:.80}, which has no year, so all values would be in 1900; expected %Y or %y")
     return text
+
+
+def _names_or_bool(value: object) -> object:
+    names = value if isinstance(value, list) else []
+    is_word = isinstance(value, str) and value.lower() in ("true", "false", "yes", "no", "on", "off")
+    if not (isinstance(value, bool | list) or is_word) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"found {value!r:.80}, expected true, false, or a list of names, numbers in quotes")
+    return value
 
 
 def _zone(name: str) -> str:
@@ -101,13 +111,13 @@ class CsvOptions(_TextValues):
         "doubled.",
     )
     comment: Character | None = Field(default=None, description="A line that begins with it is no record.")
-    header: bool | list[str] = Field(
+    header: Annotated[bool | list[str], BeforeValidator(_names_or_bool)] = Field(
         default=True,
         description="true: the first record names the columns, in any order. false: the columns are those of "
         "`schema`, in order. A list: the names of the columns, in order, of files without a header.",
     )
     null_values: list[str] = Field(default=[""], description="What is null if it is not quoted.")
-    skip_rows: Annotated[int, Field(ge=0)] = Field(
+    skip_rows: Annotated[int, Field(ge=0), BeforeValidator(no_bool)] = Field(
         default=0, description="How many lines at the start of a file are no records."
     )
     encoding: Annotated[str, AfterValidator(_encoding)] = Field(
@@ -118,6 +128,8 @@ class CsvOptions(_TextValues):
     def _different(self) -> Self:
         if self.comment is not None and self.comment in (self.quote, self.escape):
             raise ValueError(f"comment {self.comment!r} is also the quote or the escape; choose another one")
+        if self.quote is None and self.escape is not None:
+            raise ValueError("escape has no effect with `quote: null`; remove it, or name the quote")
         if self.header == []:
             raise ValueError("header has no name; give the names of the columns, or true or false")
         used = {"quote": self.quote, "escape": self.escape, "comment": self.comment}

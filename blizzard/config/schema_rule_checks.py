@@ -30,7 +30,8 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
         if not problems.has((*path, "fields")):
             _check_csv_keys(source, (*path, "fields"), problems)
         return
-    columns = {column.name: column.type for column in ddl.parse(source.record_ddl).columns}
+    found = ddl.parse(source.record_ddl).columns
+    columns = {column.name: column.type for column in found}
     if source.schema_rules.rescues:
         for name in columns:
             if name.lower() == RESCUED:
@@ -40,12 +41,32 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
                 problems.add((*path, "schema"), text)
     if not problems.has((*path, "fields")):
         _check_fields(source, columns, (*path, "fields"), problems)
+        _check_header(source, found, path, problems)
 
 
 def _check_xml(source: Source, path: Path, problems: Problems) -> None:
     rules = source.schema_rules
     if "xml" in source.formats and rules.tells_field_kinds and not rules.rescues_misfits:
         problems.add(path, NEEDS_RESCUE)
+
+
+def _check_header(source: Source, columns: Sequence[ddl.Column], path: Path, problems: Problems) -> None:
+    """Whether files whose columns have the names in `header` can be read at all."""
+    names = source.csv_options.header if isinstance(source.csv_options, CsvOptions) else True
+    if isinstance(names, bool) or problems.has((*path, "fields")):
+        return
+    ignores_case = source.schema_rules.ignores_case
+    given = {name.lower() if ignores_case else name for name in names}
+    read = {name: key_path(text)[0] for name, text in source.fields.items()}
+    keys = [(read.get(one.name, one.name), one.nullable) for one in columns]
+    missing = [(key, nullable) for key, nullable in keys if (key.lower() if ignores_case else key) not in given]
+    required = next((key for key, nullable in missing if not nullable), None)
+    if len(missing) == len(keys):
+        expected = ", ".join(key for key, _ in keys)
+        problems.add((*path, "csv", "header"), f"found {names!r:.200}, expected some of {expected:.200}; correct it")
+    elif required is not None:
+        why = f"found no {required!r:.80}, which `schema` has as NOT NULL; correct one of them"
+        problems.add((*path, "csv", "header"), why)
 
 
 def _check_fields(source: Source, columns: Mapping[str, ddl.Type], path: Path, problems: Problems) -> None:

@@ -7,7 +7,18 @@ from typing import Any
 
 from blizzard.infer.ddl_text import quoted
 from blizzard.infer.findings import ColumnFound, Findings, PipelineFound, RuleFound, SourceFound
-from blizzard.infer.reasons import FROM_FOLDERS, REACHES_BACK, by_compression, by_content, by_times, counted, listed
+from blizzard.infer.reasons import (
+    EXISTS,
+    FROM_FOLDERS,
+    OWN_NAMES,
+    REACHES_BACK,
+    by_compression,
+    by_content,
+    by_spellings,
+    by_times,
+    counted,
+    listed,
+)
 from blizzard.log import one_line
 
 _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_/.-]*(?:://?/?[A-Za-z0-9_/.-]+)?")
@@ -34,7 +45,7 @@ def _pipelines(found: Findings) -> Iterator[str]:
     for pipeline in found.pipelines:
         yield f"  {pipeline.name}:"
         yield f"    table_uri: {_scalar(pipeline.table_uri)}"
-        for note in pipeline.notes:
+        for note in (*([EXISTS] if pipeline.exists else []), *pipeline.notes):
             yield _comment(note, "    ")
         if pipeline.partition_by:
             yield f"    partition_by: {_flow(list(pipeline.partition_by))}"
@@ -103,6 +114,11 @@ def _schema(source: SourceFound) -> Iterator[str]:
     else:  # YAML has such characters only as escapes
         yield f"schema: {_escaped(source.schema)}"
     yield from _always_there(source)
+    if source.spellings:
+        yield _with_comment("keys: ignore_case", by_spellings(source))
+    if source.fields:
+        yield _with_comment("fields:", OWN_NAMES)
+        yield from (f"  {_scalar(name)}: {_scalar(key)}" for name, key in source.fields.items())
     for field in source.left_out:
         yield _comment(f"no column for {field.path}: {field.why}", "")
 

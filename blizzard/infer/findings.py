@@ -54,8 +54,9 @@ class DatedFound:
 
 @dataclass(frozen=True, slots=True)
 class SourceFound:
-    """`schema`: in DDL; empty for a format that has its own. `files`, `bytes`: of those that were listed; `looked_at`
-    of them were opened. `broken`: records that cannot be read."""
+    """`schema`: in DDL; empty for a format that has its own. `fields`: columns with another name than the key in the
+    files, with that. `spellings`: of keys that differ in case only, and are one column each. `files`, `bytes`: of those
+    that were listed; `looked_at` of them were opened. `broken`: records that cannot be read."""
 
     name: str
     uri: str
@@ -79,6 +80,8 @@ class SourceFound:
     """What the times of the files show."""
     interval_why: str = ""
     """What their sizes show."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    spellings: Sequence[Sequence[str]] = ()
 
     @property
     def always_there(self) -> Sequence[str]:
@@ -88,6 +91,8 @@ class SourceFound:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFound:
+    """`exists`: whether there is a table at `table_uri`."""
+
     name: str
     table_uri: str
     partition_by: Sequence[str]
@@ -95,6 +100,7 @@ class PipelineFound:
     notes: Sequence[str] = ()
     cluster_by: Sequence[str] = ()
     """What may be worth it, for a person to decide."""
+    exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,11 @@ class Findings:
 
     def sources(self) -> Iterator[tuple[PipelineFound, SourceFound]]:
         return ((pipeline, source) for pipeline in self.pipelines for source in pipeline.sources)
+
+    @property
+    def known_tables(self) -> bool:
+        """Whether one of the tables exists."""
+        return any(pipeline.exists for pipeline in self.pipelines)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

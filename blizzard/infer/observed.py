@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -81,11 +81,14 @@ class Observed:
     """Whether values are text in their files."""
     is_typed: bool = False
     """Whether files have types of their own."""
+    doubled: set[str] = field(default_factory=set)
+    """Names in lower case of which one record, or one file's schema, has several spellings."""
 
     def add_record(self, record: Mapping[str, Any], *, text: Callable[[str], Type] = json_text_type) -> None:
         kind = type_of(record, text=text)
         assert isinstance(kind, Struct)
         self._merge(kind)
+        self._see_names(record)
         self.records += 1
         self._see_members(record, "", text)
 
@@ -93,6 +96,7 @@ class Observed:
         """Of a file that has one; its records follow with `add_typed_record`."""
         self.is_typed = True
         self._merge(schema)
+        self._see_names([column.name for column in schema.columns])
         for column in schema.columns:
             self.fields.setdefault(column.name, FieldSeen()).declared[column.type] += 1
 
@@ -109,6 +113,7 @@ class Observed:
         """The fields of `count` records."""
         self.is_text = True
         self.records += count
+        self._see_names(columns)
         self._merge(Struct(tuple(self._text_column(name, values, kind_of) for name, values in columns.items())))
 
     def _text_column(self, name: str, values: Sequence[str | None], kind_of: Callable[[str], Type]) -> Column:
@@ -125,6 +130,7 @@ class Observed:
         self.broken += other.broken
         self.is_text |= other.is_text
         self.is_typed |= other.is_typed
+        self.doubled |= other.doubled
         if other.found is not None:
             self._merge(other.found)
         for path, seen in other.fields.items():
@@ -166,6 +172,10 @@ class Observed:
             return False
         values = sum(self.fields[name].values for name in names if name in self.fields)
         return values < MAP_SHARE * len(names) * objects
+
+    def _see_names(self, names: Collection[str]) -> None:
+        if len(set(map(str.lower, names))) < len(names):
+            self.doubled |= {name for name, count in Counter(map(str.lower, names)).items() if count > 1}
 
     def _merge(self, kind: Struct) -> None:
         merged = kind if self.found is None else merge(self.found, kind)

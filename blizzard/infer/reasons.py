@@ -6,6 +6,9 @@ from blizzard.infer.findings import RuleFound, SourceFound
 from blizzard.infer.pace import MAX_DELAY_SECS
 
 FROM_FOLDERS = "from the names of the folders"
+EXISTS = "the table exists; what a run would change there, `blizzard validate FILE --against-table` says"
+_SPELLINGS = 5
+OWN_NAMES = "a table cannot have the names of these keys, or only by column mapping"
 REACHES_BACK = "lookback reaches back to the oldest file; lower it after the first run"
 
 
@@ -30,6 +33,11 @@ def by_compression(rule: RuleFound) -> str:
     if rule.compression == "auto":
         return "the names say what the content is"
     return "by content; the names say another one"
+
+
+def by_spellings(source: SourceFound) -> str:
+    shown = listed([" and ".join(names) for names in source.spellings], _SPELLINGS)
+    return f"no record has two of {shown}"
 
 
 def by_times(source: SourceFound) -> str:

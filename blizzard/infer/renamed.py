@@ -27,7 +27,7 @@ def renamed(found: Struct, fields: Mapping[str, Keys], *, ignore_case: bool) -> 
     def same(one: str, other: str) -> bool:
         return one == other or (ignore_case and one.lower() == other.lower())
 
-    found = _folded(found) if ignore_case else found
+    found = folded(found) if ignore_case else found
     types = {name: _type_at(found, keys, same) for name, keys in fields.items()}
     placed = {name: Column(name, kind) for name, kind in types.items() if kind is not None}
     columns, replaced = list[Column](), list[str]()
@@ -44,7 +44,7 @@ def renamed(found: Struct, fields: Mapping[str, Keys], *, ignore_case: bool) -> 
     return Renamed(Struct((*columns, *placed.values())), missing, replaced)
 
 
-def _folded(found: Struct) -> Struct:
+def folded(found: Struct) -> Struct:
     """With one column for keys that differ in case only: the first of them, for the values of all."""
     by_name = dict[str, Column]()
     for column in found.columns:
@@ -56,7 +56,7 @@ def _folded(found: Struct) -> Struct:
 def _folded_type(kind: Type) -> Type:
     match kind:
         case Struct():
-            return _folded(kind)
+            return folded(kind)
         case Array(element):
             return Array(_folded_type(element))
         case Map(key, value):

@@ -47,6 +47,11 @@ def no_column(fields: Sequence[tuple[str, str]]) -> str:
     )
 
 
+def is_reserved(name: str) -> bool:
+    """Of a column."""
+    return name.lower() == PROVENANCE or name.lower().startswith(RESERVED)
+
+
 def _struct(found: Struct, path: str, left_out: list[LeftOut], is_typed: bool) -> Struct:
     columns: list[Column] = []
     seen: dict[str, str] = {}
@@ -84,5 +89,5 @@ def _reasons(name: str, place: str, seen: Mapping[str, str]) -> Iterator[str]:
     twin = seen.get(name.lower())
     if twin is not None:
         yield f"column `{place}` differs from `{twin}` only in case, and names are not case-sensitive; rename one"
-    if place == name and (name.lower() == PROVENANCE or name.lower().startswith(RESERVED)):
+    if place == name and is_reserved(name):
         yield f"column `{name}` has a name that is reserved for Blizzard; rename it"

@@ -37,7 +37,7 @@ from spark_job.table.delta_description import describe
 from spark_job.table.derived_columns import known_columns
 from spark_job.table.evolution import RESERVED
 from spark_job.table.file_layout import NO_TABLE, TableDescription, why_spark_must_write
-from spark_job.table.preparation import TablePreparation, path_columns, record_columns
+from spark_job.table.preparation import WAYS_OUT, TablePreparation, path_columns, record_columns
 from spark_job.table.row_rules import row_rules
 from spark_job.table.safety_checks import check_txns_are_kept
 from spark_job.table.schema import NTZ, columns_of, gets_ntz
@@ -79,6 +79,7 @@ def _compared(
     )
     found.changes += _changes(description, changes)
     found.refused += changes.refused
+    found.notes += [WAYS_OUT] if changes.refused else []
     _check_txns(found, description)
     _ask_local_engine(found, pipeline, wanted, changes, engine)
     evolution = wanted.evolution
@@ -86,7 +87,7 @@ def _compared(
         found.notes += _left_out(changes)
     found.notes += checks_of_left_out(description, columns)
     _add_rules(found, pipeline, _after(description, changes), columns, wanted)
-    found.notes += _only_when_made(description, wanted)
+    found.notes += _only_when_made(description, columns, wanted)
     _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster)
     return found
 
@@ -237,10 +238,17 @@ def _engine_notes(wanted: TableSource) -> Iterator[str]:
             yield f"Spark evaluates column {name}: {sql}"
 
 
-def _only_when_made(table: TableDescription, wanted: TableSource) -> Iterator[str]:
+def _only_when_made(table: TableDescription, columns: Sequence[StructField], wanted: TableSource) -> Iterator[str]:
+    comments = {field.name.lower(): field.metadata.get("comment") for field in table.schema}
+    for field in columns:
+        comment, known = field.metadata.get("comment"), comments.get(field.name.lower())
+        if field.name.lower() in comments and comment not in (None, known):
+            said = "no comment" if known is None else f"the comment {known!r}"
+            yield f"column {field.name}: the table has {said}, not {comment!r}: it is set only when a column is made"
     for name, value in wanted.table_properties.items():
         found = table.properties.get(name)
         if found != value:
-            yield f"table_properties: the table has {name} = {found}, not {value}: it is set only when a table is made"
+            said = f"no {name}" if found is None else f"{name} = {found}"
+            yield f"table_properties: the table has {said}, not {name} = {value}: it is set only when a table is made"
     if wanted.cluster_by and "clustering" not in table.writer_features:
         yield "cluster_by: the table is not clustered: that happens only when a table is made"

@@ -1,39 +1,39 @@
 """The options of `csv` that suit a group of files."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from blizzard.config.format_options import CsvOptions
-from blizzard.config.schema_limits import mapping_problems
+from blizzard.infer.own_names import free_name
 from spark_job.infer.csv_dialect import Dialect, Forms, forms_of
 from spark_job.infer.csv_sample import csv_parts
 from spark_job.infer.heads import Head
 from spark_job.infer.null_words import names_shown
 
-_ODD = re.compile(r"[ ,;{}()\n\t=]+")
 _BY_MARK = ("utf-8", "utf-16", "utf-32")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOptions:
     """`options`: those that are not the default. `notes`: what is not certain about them. `why`: what the files show
-    for each."""
+    for each. `alike`: the files that are divided so."""
 
     options: Mapping[str, Any]
     notes: tuple[str, ...]
     why: Mapping[str, str]
+    alike: tuple[Head, ...]
 
 
 def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Sequence[str]) -> FoundOptions:
     """One for each head."""
     usual = Counter(_key(dialect) for dialect in dialects).most_common(1)[0][0]
     dialect = next(one for one in dialects if _key(one) == usual)
-    notes = list[str]()
-    if (others := sum(_key(one) != usual for one in dialects)) > 0:
-        notes.append(f"{others} of {len(heads)} files that were looked at are divided in another way")
+    alike, notes = _alike(heads, dialects, usual), list[str]()
+    if others := [head.info.key for head in heads if head not in alike]:
+        what = f"{len(others)} of {len(heads)} files that were looked at are divided in another way"
+        notes.append(f"{what}, such as {others[0]}; the columns are those of the rest")
     encoding = _encoding(encodings)
     options: dict[str, Any] = {
         "delimiter": dialect.delimiter,
@@ -49,7 +49,7 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
     own = _own_names(dialects, dialect, notes)
     options |= own
     full = CsvOptions(**options).model_dump(mode="json")
-    forms = forms_of(_values(heads, full), dialect.delimiter)
+    forms = forms_of(_values(alike, full), dialect.delimiter)
     options |= {
         "decimal_point": forms.text.decimal_point,
         "date_format": forms.text.date_format,
@@ -63,7 +63,7 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
     found = CsvOptions(**options).model_dump(mode="json")
     odd = {name: value for name, value in found.items() if value != default[name]}
     why = _reasons(dialects, dialect, encoding, forms, own_names="header" in own)
-    return FoundOptions(odd, tuple(notes), {name: why[name] for name in odd})
+    return FoundOptions(odd, tuple(notes), {name: why[name] for name in odd}, alike)
 
 
 def _values(heads: Sequence[Head], options: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
@@ -99,6 +99,10 @@ def _skipped(lines: int, *, own_names: bool) -> str:
     return f"the names in the files, and {lines} lines before them" if lines else "the names in the files"
 
 
+def _alike(heads: Sequence[Head], dialects: Sequence[Dialect], key: tuple[Any, ...]) -> tuple[Head, ...]:
+    return tuple(head for head, dialect in zip(heads, dialects, strict=True) if _key(dialect) == key)
+
+
 def _key(dialect: Dialect) -> tuple[Any, ...]:
     return dialect.delimiter, dialect.names is not None, dialect.skip_rows
 
@@ -110,45 +114,27 @@ def _encoding(encodings: Sequence[str]) -> str:
 
 
 def _own_names(dialects: Sequence[Dialect], dialect: Dialect, notes: list[str]) -> Mapping[str, Any]:
-    """Names for a header with some that no column can have."""
-    names = dialect.names
-    if names is None or not any(map(_is_odd, _twice(names))) or len(set(names)) == 0:
+    """Names for a header that has one twice."""
+    names = dialect.names or ()
+    twice = next((name for at, name in enumerate(names) if name and name.lower() in map(str.lower, names[:at])), None)
+    if twice is None:
         return {}
-    odd = [name for name in names if _is_odd(name)]
     if any(one.names != names for one in dialects):
-        notes.append("a table cannot have the names of some columns, and the files' headers differ: they are left out")
+        notes.append(
+            f"a header has the name {twice!r} twice; other files have another header, so columns are found by name"
+        )
         return {}
-    odd_names = f"names such as {', '.join(map(repr, odd[:3]))}"
-    twice = next((name for at, name in enumerate(names) if name.lower() in map(str.lower, names[:at])), "")
-    why = odd_names if odd else f"the name {twice!r} twice"
     notes.append(
-        f"the names are given here, by position, because a table cannot have {why}; "
+        f"the names are given here, by position, because a table cannot have the name {twice!r} twice; "
         "if the order of the columns changes, change it here"
     )
-    return {"header": _storable(names), "skip_rows": dialect.skip_rows + 1}
+    return {"header": _all_free(names), "skip_rows": dialect.skip_rows + 1}
 
 
-def _twice(names: Sequence[str]) -> list[str]:
-    """The names, with an odd one for each that occurs before."""
-    seen: set[str] = set()
-    found = list[str]()
-    for name in names:
-        found.append(" " if name and name.lower() in seen else name)
-        seen.add(name.lower())
-    return found
-
-
-def _is_odd(name: str) -> bool:
-    return next(mapping_problems(name, name), None) is not None
-
-
-def _storable(names: Sequence[str]) -> list[str]:
-    found = list[str]()
+def _all_free(names: Sequence[str]) -> list[str]:
     taken: set[str] = set()
+    found = list[str]()
     for at, name in enumerate(names):
-        plain = _ODD.sub("_", name).strip("_") or f"c{at + 1}"
-        while plain.lower() in taken:
-            plain = f"{plain}_{at + 1}"
-        taken.add(plain.lower())
-        found.append(plain)
+        found.append(free_name(name, f"c{at + 1}", taken))
+        taken.add(found[-1].lower())
     return found

@@ -8,6 +8,7 @@ from typing import Any
 from spark_job.formats.csv.dialect import Dialect
 from spark_job.formats.csv.fields import divided
 from spark_job.formats.csv.records import OPEN_QUOTE, RecordReader
+from spark_job.formats.header import named
 from spark_job.formats.protocol import Limits
 from spark_job.infer.heads import Head
 from spark_job.infer.texts import whole_lines
@@ -66,8 +67,11 @@ def _divide(record: bytes, dialect: Dialect) -> list[str]:
 
 
 def _part(names: tuple[str, ...], records: Sequence[bytes], dialect: Dialect) -> CsvPart:
-    unique = [name if name and name not in names[:at] else f"\0{at}" for at, name in enumerate(names)]
+    """Without columns that have neither a name nor a value."""
+    full = named(names)
+    unique = [name if name not in full[:at] else f"\0{at}" for at, name in enumerate(full)]
     wanted = [name for name in unique if not name.startswith("\0")]
     fields = divided(records, {}, unique, wanted, dialect)
     columns = {name: fields.table.column(name).to_pylist() for name in wanted}
+    columns = {name: values for name, values in columns.items() if name in names or any(map(bool, values))}
     return CsvPart(names, columns, fields.table.num_rows, len(fields.reasons))

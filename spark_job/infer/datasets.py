@@ -26,8 +26,14 @@ class Looked:
     why: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def may_rename(self) -> bool:
+        """Whether its source can have `fields`."""
+        return self.reading.format not in OWN_SCHEMA and self.reading.options.get("header") is not False
+
+    @property
     def names(self) -> set[str]:
-        return {column.name.lower() for column in self.sample.observed.schema().schema.columns}
+        """Of the fields of its records."""
+        return {column.name.lower() for column in self.sample.observed.keys().columns}
 
 
 @dataclass(slots=True)
@@ -42,6 +48,10 @@ class Dataset:
         """The format, of text and binary, which have schemas of their own."""
         found = self.groups[0].reading.format
         return found if found in OWN_SCHEMA else None
+
+    @property
+    def may_rename(self) -> bool:
+        return all(looked.may_rename for looked in self.groups)
 
     @property
     def names(self) -> set[str]:

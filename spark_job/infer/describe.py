@@ -1,9 +1,11 @@
 """From what was looked at to the pipelines and sources of a configuration."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from blizzard.config.ddl import Type
+from blizzard.config.field_places import in_place
 from blizzard.config.schema_limits import mapping_problems
 from blizzard.infer.ddl_text import ddl_of, type_ddl
 from blizzard.infer.findings import (
@@ -16,7 +18,9 @@ from blizzard.infer.findings import (
 )
 from blizzard.infer.folders import lookback, partition_columns, time_template
 from blizzard.infer.observed import FieldSeen, Observed
+from blizzard.infer.own_names import Named, named
 from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay
+from blizzard.infer.spellings import ignoring_case, spellings
 from spark_job.infer.datasets import OWN_SCHEMA, Dataset, Looked, merged_sample
 from spark_job.infer.observe import Sample
 
@@ -87,7 +91,10 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
     uri = f"{place.uri}{dataset.place}/" if dataset.place else place.uri
     paths = [info.key.removeprefix(f"{dataset.place}/") if dataset.place else info.key for info in files]
     sample = merged_sample(dataset.groups)
-    storable = sample.observed.schema()
+    spelled = () if dataset.own_schema else spellings(sample.observed)
+    sample.observed = ignoring_case(sample.observed, spelled) if spelled else sample.observed
+    found = named(sample.observed.keys(), is_typed=sample.observed.is_typed, may_rename=dataset.may_rename)
+    storable = found.columns
     in_folders = partition_columns(paths)
     notes = _notes(dataset, sample, in_folders.incomplete)
     own = {column.name.lower() for column in storable.schema.columns}
@@ -100,10 +107,9 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
         pattern=_pattern(dataset),
         rules=_rules(dataset),
         schema="" if dataset.own_schema else ddl_of(storable.schema.columns, with_not_null=False),
-        columns=[
-            _column(column.name, type_ddl(column.type, with_not_null=False), sample.observed)
-            for column in storable.schema.columns
-        ],
+        columns=[*_columns(found, sample.observed)],
+        spellings=spelled,
+        fields={name: in_place(key) for name, key in found.keys.items()},
         left_out=[LeftOutField(one.path, one.why) for one in storable.left_out]
         + [LeftOutField(name, f"no column can hold {kind}") for name, kind in sample.without.items()],
         partition_columns=columns,
@@ -132,17 +138,24 @@ def _why_no_column(name: str, own: Collection[str]) -> str:
     return f"`{name}` of the folders is no column: a table cannot have one of this name from there"
 
 
-def _column(name: str, kind: str, observed: Observed) -> ColumnFound:
-    seen = observed.fields.get(name, FieldSeen())
+def _columns(found: Named, observed: Observed) -> Iterator[ColumnFound]:
+    for column in found.columns.schema.columns:
+        yield _column(column.name, found.keys.get(column.name, column.name), column.type, observed)
+
+
+def _column(name: str, key: str, kind: Type, observed: Observed) -> ColumnFound:
+    """`key`: of the records."""
+    seen = observed.fields.get(key, FieldSeen())
     inner = {
         path: conflicts
         for path, held in observed.fields.items()
-        if (path == name or path.startswith((f"{name}.", f"{name}[]"))) and (conflicts := held.conflicts())
+        if (path == key or path.startswith((f"{key}.", f"{key}[]"))) and (conflicts := held.conflicts())
     }
     conflicts = {
-        kind if path == name else f"{path} {kind}": n for path, found in inner.items() for kind, n in found.items()
+        text if path == key else f"{path} {text}": n for path, found in inner.items() for text, n in found.items()
     }
-    return ColumnFound(name, kind, min(seen.values, observed.records), observed.records, seen.examples, conflicts)
+    ddl = type_ddl(kind, with_not_null=False)
+    return ColumnFound(name, ddl, min(seen.values, observed.records), observed.records, seen.examples, conflicts)
 
 
 def _notes(dataset: Dataset, sample: Sample, incomplete: Sequence[str]) -> list[str]:

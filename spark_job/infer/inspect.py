@@ -12,6 +12,7 @@ from blizzard.infer.choice import chosen
 from blizzard.infer.findings import FilesLeftOut, Findings, SourceFound
 from blizzard.infer.groups import Group, grouped, is_hidden
 from blizzard.infer.listing import Listing, list_names
+from blizzard.infer.own_names import named
 from blizzard.infer.storable import no_column
 from blizzard.paths.pattern import Pattern
 from blizzard.storage.base import ObjectStore
@@ -32,16 +33,25 @@ class CannotTell(Exception):
 
 
 class Inspection:
-    """`now_ts`: Unix seconds. `tell` is told how far it is: `reading` so many `files` with a `suffix`."""
+    """`now_ts`: Unix seconds. `tell` is told how far it is: `reading` so many `files` with a `suffix`. `is_table`:
+    whether there is a table at a URI."""
 
     def __init__(
-        self, store: ObjectStore, place: Place, budget: Budget, now_ts: float, tell: Callable[..., None]
+        self,
+        store: ObjectStore,
+        place: Place,
+        budget: Budget,
+        now_ts: float,
+        tell: Callable[..., None],
+        *,
+        is_table: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._store = store
         self._place = place
         self._budget = budget
         self._now_ts = now_ts
         self._tell = tell
+        self._is_table = is_table
         self._left_out = list[FilesLeftOut]()
         self._longer = LongerHeads(store)
 
@@ -62,7 +72,11 @@ class Inspection:
             is_whole=listing.is_whole,
             requests=listing.requests,
             pipelines=[
-                replace(pipeline, sources=[self._warned(source) for source in pipeline.sources])
+                replace(
+                    pipeline,
+                    sources=[self._warned(source) for source in pipeline.sources],
+                    exists=self._is_table(pipeline.table_uri),
+                )
                 for pipeline in pipelines_of(parts.tables, self._place, self._now_ts, is_whole=listing.is_whole)
             ],
             left_out=self._left_out,
@@ -159,16 +173,17 @@ class Inspection:
         notes = list[str]()
         if len(same) < len(known):
             notes.append(f"{len(known) - len(same)} of {len(known)} files seem to be of another format than {name}")
-        options, full, why = _options(name, same, notes)
+        options, full, why, alike = _options(name, same, notes)
         compression = _compression(group, heads, notes)
         reading = Reading(name, full, compression)
-        sample = observe_heads(self._store, heads, reading)
+        sample = observe_heads(self._store, alike, reading)
         return Looked(group, reading, options, sample, notes, alike=_files(heads), why=why)
 
 
 def _no_column(looked: Looked) -> str:
     """Why nothing of the records can be in a table; empty if something can."""
-    sample, found = looked.sample, looked.sample.observed.schema()
+    sample, observed = looked.sample, looked.sample.observed
+    found = named(observed.keys(), is_typed=observed.is_typed, may_rename=looked.may_rename).columns
     if looked.reading.format in OWN_SCHEMA or found.schema.columns:
         return ""
     fields = [(one.path, one.why) for one in found.left_out]
@@ -190,8 +205,9 @@ def _joined_kind(kinds: Counter[str]) -> set[str]:
 
 def _options(
     name: str, same: Sequence[tuple[Head, Sniffed]], notes: list[str]
-) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, str]]:
-    """Those that are not the default, all, and what the files show for each of the former."""
+) -> tuple[dict[str, Any], dict[str, Any], Mapping[str, str], Sequence[Head]]:
+    """Those that are not the default, all, what the files show for each of the former, and the files that they suit."""
+    heads = [head for head, _ in same]
     match name:
         case "csv":
             known = [(head, found, found.dialect) for head, found in same if found.dialect is not None]
@@ -201,19 +217,19 @@ def _options(
                 [str(one.options["encoding"]) for _, one, _ in known],
             )
             notes += found.notes
-            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json"), found.why
+            return dict(found.options), CsvOptions(**found.options).model_dump(mode="json"), found.why, found.alike
         case "json":
             paths = Counter(str(found.options["records"]) for _, found in same if "records" in found.options)
             path = paths.most_common(1)[0][0] if paths else None
             options = {} if path is None else {"records": path}
             why = {"records": f"the array in {paths[path]} of {len(same)} files"} if path is not None else {}
-            return options, JsonOptions(records=path).model_dump(mode="json"), why
+            return options, JsonOptions(records=path).model_dump(mode="json"), why, heads
         case "xml":
             tags = Counter(str(found.options["row_tag"]) for _, found in same)
             [(tag, count)] = tags.most_common(1)
             why = {"row_tag": f"the most frequent element of {count} of {len(same)} files"}
-            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json"), why
-    return {}, {}, {}
+            return {"row_tag": tag}, XmlOptions(row_tag=tag).model_dump(mode="json"), why, heads
+    return {}, {}, {}, heads
 
 
 def _compression(group: Group, heads: Sequence[Head], notes: list[str]) -> str:

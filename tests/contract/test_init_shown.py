@@ -141,14 +141,23 @@ def test_each_option_of_csv_is_shown_with_its_reason(capfd: Out) -> None:
         "delimiter": (";", "divides 100% of the lines alike, in 3 of 3 files"),
         "decimal_point": (",", "20 different numbers have a comma, and 0 a point"),
         "date_format": ("%d.%m.%Y", "fits all values of Datum"),
-        "timestamp_format": ("%d.%m.%Y %H:%M", "fits all values of Bezahlt_am"),
+        "timestamp_format": ("%d.%m.%Y %H:%M", "fits all values of Bezahlt am"),
         "encoding": ("cp1252", "a guess: the bytes are not UTF-8"),
-        "skip_rows": ("1", "the names in the files"),
     }
     for name, (value, why) in options.items():
         assert cells(text, f"csv.{name}") == [value, why]
         assert line_of(f"{name}:").endswith(f"  # {why}")
-    assert cells(text, "csv.header")[1] == "in place of the names in the files"
+    assert cells(text, "fields") == [
+        "Rechnungs_Nr: Rechnungs Nr, Bezahlt_am: Bezahlt am",
+        "a table cannot have the names of these keys, or only by column mapping",
+    ]
+
+
+def test_names_in_place_of_those_in_the_files_are_shown_with_their_reason(capfd: Out) -> None:
+    put("a.csv", "id,name,name\n1,Ana,Bern\n2,Bob,Ulm\n")
+    text = shown(capfd)
+    assert cells(text, "csv.header") == ['["id", "name", "name_2"]', "in place of the names in the files"]
+    assert cells(text, "csv.skip_rows") == ["1", "the names in the files"]
 
 
 def test_where_the_records_are_is_shown(capfd: Out) -> None:

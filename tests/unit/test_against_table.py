@@ -43,10 +43,24 @@ def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytes
     assert notes == [
         "column old stays, with null in new rows: no source of the pipeline has it",
         "Spark evaluates column twice: n * 2",
-        "table_properties: the table has owner = None, not me: it is set only when a table is made",
+        "table_properties: the table has no owner, not owner = me: it is set only when a table is made",
         "cluster_by: the table is not clustered: that happens only when a table is made",
     ]
     assert lake.versions() == [0]
+
+
+def test_validate_says_that_a_comment_of_a_column_that_is_there_changes_nothing(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin(lake, "id STRING COMMENT 'the key', n INT")
+    lake.settings = {"schema": "id STRING COMMENT 'a key', n INT COMMENT 'many', x INT COMMENT 'new'"}
+    code, table = told(lake, capsys)
+    assert (code, table["refused"]) == (0, [])
+    assert table["changes"] == ["adds column x int; rows that are there have null"]
+    assert table["notes"] == [
+        "column id: the table has the comment 'the key', not 'a key': it is set only when a column is made",
+        "column n: the table has no comment, not 'many': it is set only when a column is made",
+    ]
 
 
 def test_validate_says_which_fields_are_added(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +83,8 @@ def test_validate_says_what_the_next_run_refuses(lake: EngineLake, capsys: pytes
     code, table = told(lake, capsys)
     assert code == 1
     assert [line.partition(":")[0] for line in table["refused"]][:2] == ["column n", "partition_by"]
+    assert "column of another name" in table["notes"][0]
+    assert "`blizzard rebuild FILE --to URI` makes it from all files" in table["notes"][0]
     assert "setTransactionRetentionDuration" in table["refused"][2]
 
 

@@ -71,6 +71,16 @@ def test_each_event_is_a_line_and_what_changes_nothing_is_not_shown(capsys: pyte
     assert shown.err == ""
 
 
+def test_what_becomes_of_columns_and_rows_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    left_out = {"event": "columns_left_out", "source": "p:a", "columns": ["n", "city"]}
+    twice = {"event": "rows_written_twice", "source": "p:a", "reason": "column mapping"}
+    assert run._run(job(0, left_out, twice), as_json=False) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "p:a: new rows have null in n, city, which no source of the pipeline has any more",
+        "p:a: rows are written twice, the second time by Spark, because of column mapping",
+    ]
+
+
 def test_a_source_of_topics_has_no_files(capsys: pytest.CaptureFixture[str]) -> None:
     recovered = {"event": "positions_recovered", "source": "p:t", "sequence": -1, "topics": 1, "partitions": 2}
     begun = {

@@ -87,6 +87,14 @@ def test_xml_needs_the_name_of_its_records() -> None:
         ("csv: {date_format: '%Q'}", "which strptime cannot read"),
         ("csv: {timestamp_format: '%Y-%m-%d %Z'}", "with %Z, whose names are ambiguous"),
         ("csv: {header: []}", "header has no name"),
+        ("csv: {header: 'id,n'}", "header: found 'id,n', expected true, false, or a list of names"),
+        ("csv: {header: [1, 2]}", "header: found [1, 2], expected true, false, or a list of names, numbers in quotes"),
+        ("csv: {header: [x, y]}", "csv.header: found ['x', 'y'], expected some of id"),
+        ("csv: {header: [ID, n]}", "csv.header: found ['ID', 'n'], expected some of id"),
+        ("csv: {skip_rows: true}", "found true, expected a number"),
+        ("csv: {quote: null, escape: '\\'}", "escape has no effect with `quote: null`"),
+        ("csv: {date_format: '%d.%m.'}", "which has no year, so all values would be in 1900"),
+        ("csv: {timestamp_format: '%H:%M'}", "which has no year, so all values would be in 1900"),
         ("csv: {comment: '\"'}", "is also the quote or the escape"),
         ("csv: {timezone: Berlin}", "expected a time zone such as UTC or Europe/Berlin"),
         ("csv: {header: [id, id]}", "the name id twice"),
@@ -98,6 +106,27 @@ def test_xml_needs_the_name_of_its_records() -> None:
 def test_an_option_that_is_wrong_says_what_to_do(block: str, says: str) -> None:
     (found,) = problems(source_lines("uri: s3://landing", "format: csv", "schema: id STRING", block))
     assert says in found
+
+
+def test_names_of_columns_have_those_that_are_not_null() -> None:
+    lines = ["uri: s3://landing", "format: csv", "schema: id STRING NOT NULL, n INT"]
+    (found,) = problems(source_lines(*lines, "csv: {header: [n, x]}"))
+    assert "s.csv.header: found no 'id', which `schema` has as NOT NULL" in found
+    assert config(source_lines(*lines, "csv: {header: [n, x]}", "fields: {id: x}"))
+    assert config(source_lines(*lines, "csv: {header: [ID, x]}", "keys: ignore_case"))
+    assert config(source_lines(*lines, "csv: {header: ['id']}"))
+
+
+@pytest.mark.parametrize("written", ["yes", "'true'", "false", "[id]"])
+def test_a_header_is_true_or_false_or_names(written: str) -> None:
+    lines = source_lines("uri: s3://landing", "format: csv", "schema: id STRING", f"csv: {{header: {written}}}")
+    assert config(lines)
+
+
+@pytest.mark.parametrize("form", ["%Y-%m", "%d.%m.%y", "%G-%V-%u", "%Y%j"])
+def test_a_date_format_needs_a_year_and_no_more(form: str) -> None:
+    lines = source_lines("uri: s3://landing", "format: csv", "schema: d DATE", f"csv: {{date_format: '{form}'}}")
+    assert config(lines)
 
 
 def test_a_column_of_csv_is_one_value() -> None:

@@ -97,7 +97,7 @@ def test_options_are_written_as_they_are() -> None:
         "null_values": ["", "-"],
         "quote": None,
     }
-    source = source_of(found(rules=(RuleFound("**", "csv", "gzip", options),)))
+    source = source_of(found(rules=(RuleFound("**", "csv", "gzip", options),), names=("a",)))
     assert source.csv_options is not None
     assert source.csv_options.model_dump(include={*options}) == options
     assert (source.format, source.compression) == ("csv", "gzip")

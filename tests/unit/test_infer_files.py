@@ -270,7 +270,7 @@ def csv_sample(*files: bytes) -> tuple[dict[str, Any], str, tuple[str, ...]]:
     return dict(options.options), ddl_of(sample.observed.schema().schema.columns, with_not_null=False), options.notes
 
 
-def test_names_that_no_table_can_have_are_replaced_by_position() -> None:
+def test_names_that_differ_in_case_only_are_replaced_by_position() -> None:
     options, ddl, notes = csv_sample(b"Order ID,order id,\n1,2,\n3,4,\n", b"Order ID,order id,\n5,6,\n")
     assert options == {"header": ["Order_ID", "order_id_2", "c3"], "skip_rows": 1}
     assert ddl == "Order_ID BIGINT, order_id_2 BIGINT, c3 STRING"
@@ -279,8 +279,8 @@ def test_names_that_no_table_can_have_are_replaced_by_position() -> None:
 
 def test_a_name_that_occurs_twice_gets_another_by_position() -> None:
     options, ddl, notes = csv_sample(b"id,name,name\n1,Ana,Bern\n2,Bob,Ulm\n")
-    assert options == {"header": ["id", "name", "name_3"], "skip_rows": 1}
-    assert ddl == "id BIGINT, name STRING, name_3 STRING"
+    assert options == {"header": ["id", "name", "name_2"], "skip_rows": 1}
+    assert ddl == "id BIGINT, name STRING, name_2 STRING"
     assert "by position, because a table cannot have the name 'name' twice" in notes[0]
 
 
@@ -293,11 +293,14 @@ def test_a_file_that_has_a_name_twice_does_not_hide_the_others() -> None:
     assert not observe_files(store, files, Reading("csv", options_for("csv", header=["a", "b", "c"])), 1 << 20).faults
 
 
-def test_names_are_left_out_if_headers_differ() -> None:
-    options, ddl, notes = csv_sample(b"id,a b\n1,2\n3,4\n", b"a b,id\n5,6\n7,8\n")
+def test_columns_are_found_by_name_if_only_some_headers_have_one_twice() -> None:
+    options, _, notes = csv_sample(b"id,n,N\n1,2,3\n3,4,5\n", b"n,id\n5,6\n7,8\n")
     assert options == {}
-    assert ddl == "id BIGINT"
-    assert "headers differ" in notes[0]
+    assert "a header has the name 'N' twice; other files have another header" in notes[0]
+
+
+def test_a_name_that_only_some_tables_can_have_stays_in_the_header() -> None:
+    assert csv_sample(b"id,a b\n1,2\n3,4\n") == ({}, "id BIGINT", ())
 
 
 def test_zip_codes_without_a_leading_zero_stay_text() -> None:

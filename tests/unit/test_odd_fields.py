@@ -88,6 +88,8 @@ def test_columns_of_csv_without_a_name_have_their_position() -> None:
     read = read_file("csv", "id INT", b"id,,_c2,\n1,a,b,c\n2,,,\n", rules=SchemaRules("rescue"))
     assert rescued(read) == {0: {"_c1": "a", "_c2": "b", "_c3": "c"}, 1: None}
     assert rescued(read_file("csv", "id INT", b"id,,_c1\n1,a,b\n", rules=RESCUE)) == {0: {"__c1": "a", "_c1": "b"}}
+    assert read_file("csv", "id INT", b"id,,_c2,\n1,a,b,c\n").unknown.keys() == {"_c1", "_c2", "_c3"}
+    assert read_file("csv", "_c0 INT, id INT", b",id\n5,1\n").values == [{"_c0": 5, "id": 1}]
 
 
 @pytest.mark.parametrize(

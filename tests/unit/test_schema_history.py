@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from deltalake.schema import Field, PrimitiveType
 
 from blizzard.cli import main
@@ -120,6 +121,19 @@ def test_the_history_is_a_table_for_people(lake: EngineLake, capsys: pytest.Capt
     assert main(["schema-history", str(lake.write_config()), "--pipeline", "other"]) == 2
     assert main(["schema-history", str(lake.write_config()), "--source", "other"]) == 2
     assert "expected one of landing" in capsys.readouterr().err
+
+
+def test_without_a_change_it_says_whether_there_is_a_table(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = str(lake.write_config())
+    assert main(["schema-history", config]) == 0
+    assert "there is no table yet; the first run that finds a file or message makes it" in capsys.readouterr().out
+    write_deltalake(str(lake.log_folder.parent), pa.table({"id": ["1"]}))
+    assert main(["schema-history", config, "--source", "landing"]) == 0
+    assert "of this source no change of the schema is known" in capsys.readouterr().out
+    assert main(["schema-history", config]) == 0
+    assert "+ id string" in capsys.readouterr().out
 
 
 def origins(entry: Mapping[str, Any]) -> dict[str, tuple[str | None, str | None, int | None]]:

@@ -83,7 +83,7 @@ class CsvFormat:
         """The names as the schema spells them. Raises FileFault."""
         spelled = respelled_names(names, self._schema.names) if self._schema_rules.ignores_case else names
         check_header(names, spelled, self._schema)
-        return named(spelled) if self._schema_rules.looks_at_fields else tuple(spelled)
+        return named(spelled)
 
     def _fields(self, record: bytes) -> list[str]:
         dialect = self._dialect
