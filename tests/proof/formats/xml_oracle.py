@@ -1,5 +1,6 @@
 """XML read by expat as a whole."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,13 @@ from tests.proof.formats.verdicts import ANYTHING, NEVER, UNKNOWN, Reading, exac
 
 _OF_ENCODINGS = frozenset({18, 19, 30, 31})
 """expat's errors for what is said of the encoding, or in the declaration: libxml2 knows other encodings."""
+_INVALID_TOKEN = 4
+_OF_NAMES = re.compile(
+    "[\u00b7\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u037d\u037f-\u1fff\u200c\u200d\u203f\u2040\u2070-\u218f"
+    "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff]"
+)
+"""Characters of names in the fifth edition of XML 1.0, by which libxml2 goes. expat goes by the fourth, with fewer."""
+_BLANKS = " \t\r\n"
 
 
 @dataclass(slots=True)
@@ -59,7 +67,8 @@ def read_xml(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Rea
     try:
         parser.Parse(body, True)
     except expat.ExpatError as error:
-        return UNKNOWN if error.code in _OF_ENCODINGS else Reading(None, f"{error}")
+        at_name = error.code == _INVALID_TOKEN and _begins_with_name(body[parser.ErrorByteIndex :])
+        return UNKNOWN if error.code in _OF_ENCODINGS or at_name else Reading(None, f"{error}")
     except (ValueError, LookupError):
         return UNKNOWN
     if tree.declares_entity:
@@ -71,6 +80,11 @@ def read_xml(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Rea
     # expat does not look whether a prefix is declared, and knows other versions than libxml2.
     odd = any(":" in name or name.startswith("xmlns") for name in names) or tree.version != "1.0"
     return Reading([wanted(schema, _columns(row, schema)) for row in rows], may_be_dead=odd, is_certain=not odd)
+
+
+def _begins_with_name(rest: bytes) -> bool:
+    """`rest`: in UTF-8; other encodings have no such characters in the corpus."""
+    return _OF_NAMES.match(rest[:4].decode(errors="ignore")) is not None
 
 
 def _rows(element: Element, tag: str) -> Any:
@@ -92,7 +106,7 @@ def _columns(element: Element, schema: StructType) -> dict[str, Expected]:
     found: dict[str, list[Any]] = {f"_{name}": [value] for name, value in element.attributes.items()}
     for child in element.children:
         found.setdefault(child.name, []).append(child)
-    if text := element.text.strip():
+    if text := element.text.strip(_BLANKS):
         found["_VALUE"] = [text]
     return {column.name: _expected(column, found.get(column.name, [])) for column in schema}
 
@@ -116,11 +130,9 @@ def _value(given: Any, data_type: DataType) -> Expected:
         each = _columns(given, data_type)
         whole = _together([*each.values()])
         return Expected(whole.fits, lambda found: type(found) is dict and whole.holds([found[name] for name in each]))
-    text = given
-    if isinstance(given, Element):
-        if given.children:
-            return NEVER
-        text = given.text.strip()
+    if isinstance(given, Element) and given.children:
+        return NEVER
+    text = (given.text if isinstance(given, Element) else given).strip(_BLANKS)
     if not text:
         empty = Expected(None if isinstance(given, str) else True, lambda found: found is None)
         return exactly("") if isinstance(data_type, StringType) else empty
