@@ -11,7 +11,7 @@ from pyarrow import orc
 
 from spark_job.formats.columns import _check_maps, counted
 from spark_job.formats.parquet import format as parquet_format
-from spark_job.formats.parquet.page_sizes import PageSizes, page_bytes
+from spark_job.formats.parquet.page_sizes import PageSizes, _chunk, page_bytes
 from spark_job.formats.parquet.thrift_compact import CompactReader, Invalid
 from spark_job.formats.protocol import FileFault
 from tests.unit.format_reading import read_file
@@ -87,6 +87,26 @@ def test_a_page_that_says_it_is_huge_takes_no_memory(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(parquet_format, "_batches", lambda *_: pytest.fail("pyarrow was asked"))
     with pytest.raises(FileFault, match="page 1 of n in row group 0 says that it has 2,147,483,647 bytes"):
         read_file("parquet", "n DOUBLE", damaged)
+
+
+def test_a_page_that_says_it_is_long_as_it_is_stored_takes_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = parquet(compression="snappy")
+    page = page_of_n(stored)
+    header = CompactReader(stored[page:]).struct()
+    before, value = varint(header[2]) + b"\x15" + varint(header[3]), varint(header[2]) + b"\x15" + varint(1 << 38)
+    place = stored.index(before, page)
+    damaged = stored[:place] + value + stored[place + len(before) :]
+    monkeypatch.setattr(parquet_format, "_batches", lambda *_: pytest.fail("pyarrow was asked"))
+    with pytest.raises(FileFault, match="page 1 of n in row group 0 has no header that can be read"):
+        read_file("parquet", "n DOUBLE", damaged)
+
+
+@pytest.mark.parametrize(("field", "value"), [(3, {}), (3, []), (3, [1]), (5, None), (6, b"6"), (9, {})])
+def test_a_column_chunk_whose_fields_are_of_another_kind_is_invalid(field: int, value: object) -> None:
+    good = {3: [b"n"], 5: 40, 6: 320, 7: 320, 9: 4}
+    assert _chunk({3: good}).path == [b"n"]
+    with pytest.raises(Invalid):
+        _chunk({3: {**good, field: value}})
 
 
 def test_a_page_without_a_header_refuses_the_file() -> None:

@@ -66,6 +66,7 @@ def test_a_bad_element_keeps_its_number_and_text(chunk_bytes: int) -> None:
         (b'[{"id":1}x,{"id":2}]', "expected one comma between two values"),
         (b"[1 2]", "expected one comma between two values"),
         (b"[nul]", "expected one comma between two values"),
+        (b'[{"id":1},\xef\xbb\xbf7,{"id":2}]', "expected one comma between two values"),
         (b'[{"id":1}] {"id":2}', "after the end of its array"),
         (b'{"id":1},{"id":2}', "after 1 values: found ',', expected an object"),
         (b'{"id":1}}', "a brace or bracket is closed that was not opened"),

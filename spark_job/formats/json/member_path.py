@@ -156,14 +156,14 @@ class MemberPath:
 
 def _is_scalar(token: bytes) -> bool:
     try:
-        return not isinstance(json.loads(token), dict | list)
+        return not isinstance(json.loads(token.decode()), dict | list)  # of bytes it would guess the encoding
     except ValueError:
         return False
 
 
 def _text(token: bytes) -> str:
     try:
-        return str(json.loads(token))
+        return str(json.loads(token.decode()))
     except ValueError as error:
         _refuse(f"{_shown(token)}: {error}")
 

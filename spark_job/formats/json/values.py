@@ -173,7 +173,7 @@ class ValueSplitter:
 
 def _is_scalar(text: bytes) -> bool:
     try:
-        json.loads(text)
+        json.loads(text.decode())  # of bytes it would guess the encoding, and pass over a mark
     except ValueError:
         return False
     return True

@@ -82,9 +82,14 @@ def _chunk(column: Struct) -> _Chunk | _Encrypted:
         metadata: Struct = column.get(3) or {}
         return _Encrypted(metadata.get(3) or (of_key or {}).get(1) or ())
     metadata = column[3]
-    data, dictionary = metadata[9], metadata.get(11, 0)
+    path, data, dictionary = metadata[3], metadata[9], metadata.get(11, 0)
+    if not isinstance(path, list) or not path or not all(isinstance(name, bytes) for name in path):
+        raise Invalid
+    numbers = data, dictionary, metadata[5], metadata[6], metadata[7]
+    if not all(isinstance(number, int) for number in numbers):
+        raise Invalid
     start = dictionary if 0 < dictionary < data else data
-    return _Chunk(metadata[3], metadata[5], metadata[6], metadata[7], start)
+    return _Chunk(path, metadata[5], metadata[6], metadata[7], start)
 
 
 def refuse_encrypted_footer(stored: BinaryIO) -> None:
@@ -115,7 +120,8 @@ def page_bytes(stored: BinaryIO, chunk: _Chunk) -> Iterator[int]:
     while values < chunk.values and 0 <= at < chunk.start + chunk.compressed_bytes:
         header, length = _header(stored, at)
         uncompressed, compressed = header[2], header[3]
-        if min(uncompressed, compressed) < 0:
+        # pyarrow takes as much memory as a header says that a page is long, whatever of it is there.
+        if uncompressed < 0 or not 0 <= compressed <= max(TRUSTED_BYTES, chunk.compressed_bytes):
             raise Invalid
         yield uncompressed
         at += length + compressed

@@ -1,5 +1,6 @@
 """Values that have a type in their file, as plain Python objects, and what a column has to make of them."""
 
+import ctypes
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -45,6 +46,14 @@ class Days(int):
     """Since 1970."""
 
 
+class Single(float):
+    """Of 32 bits: its text has as many digits as tell it from others of these."""
+
+
+class SingleText(float):
+    """The text of one."""
+
+
 class NumberText(float):
     """The number that a text reads as."""
 
@@ -76,6 +85,8 @@ def plain_values(values: pa.Array) -> list[Any]:
         each = 1 if types.is_date32(kind) else 86_400_000
         days = values.view(pa.int32() if each == 1 else pa.int64()).to_pylist()
         return [None if day is None else Days(day // each) for day in days]
+    if types.is_float32(kind):
+        return [None if number is None else Single(number) for number in values.to_pylist()]
     return _nested(values)
 
 
@@ -115,6 +126,8 @@ def _all(each: Sequence[tuple[bool | None, Any]]) -> tuple[bool | None, list[Any
 def _same(found: Any, value: Any) -> bool:
     if isinstance(value, AnyText | NumberText):
         return isinstance(found, str) and (isinstance(value, AnyText) or _same(float(found), float(value)))
+    if isinstance(value, SingleText):
+        return isinstance(found, str) and _same(_single(float(found)), float(value))
     if isinstance(value, float) and isinstance(found, float):
         return found == value or (math.isnan(found) and math.isnan(value))
     if isinstance(value, Mapping) and isinstance(found, Mapping):
@@ -122,6 +135,11 @@ def _same(found: Any, value: Any) -> bool:
     if isinstance(value, list | tuple) and isinstance(found, list | tuple):
         return len(found) == len(value) and all(map(_same, found, value))
     return type(found) is type(value) and bool(found == value)
+
+
+def _single(number: float) -> float:
+    """The nearest of 32 bits."""
+    return ctypes.c_float(number).value
 
 
 def _fitted(value: Any, data_type: DataType) -> tuple[bool | None, Any]:
@@ -147,6 +165,8 @@ def _text(value: Any, data_type: DataType) -> tuple[bool | None, Any]:
             return fits, moment and re.sub(r"(\.\d*?)0+$", r"\1", moment.replace(tzinfo=None).isoformat(" "))
         case bool() | int():
             return True, str(value).lower()
+        case Single():
+            return True, SingleText(value)
         case float() | Decimal():
             return True, NumberText(value)
     return None, AnyText()

@@ -24,6 +24,7 @@ from tests.proof.bad_input.values import Expected
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,38}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_LONG_EXPONENT = re.compile(r"([eE][+-]?[0-9])[0-9]+$")
 _NOT_FINITE = {
     "NaN": "nan",
     **dict.fromkeys(("Inf", "+Inf", "Infinity", "+Infinity"), "inf"),
@@ -95,7 +96,8 @@ def _whole(text: str, _: DataType) -> Expected:
 
 
 def _double(text: str, _: DataType) -> Expected:
-    if _NUMBER.fullmatch(text) is None and text not in _NOT_FINITE:
+    """Infinity, if it is too large for one."""
+    if _NUMBER.fullmatch(_LONG_EXPONENT.sub(r"\1", text)) is None and text not in _NOT_FINITE:
         return NEVER
     number = float(_NOT_FINITE.get(text, text))
     return Expected(True, lambda found: isinstance(found, float) and (found == number or number != number))
