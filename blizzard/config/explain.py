@@ -19,10 +19,10 @@ _KINDS: Mapping[str, str] = {
 }
 _BOUNDS: Mapping[str, str] = {"greater_than_equal": "ge", "greater_than": "gt"}
 
-_SIZES: Mapping[str, tuple[str, str]] = {
-    "string_too_short": ("text of at least {} character", "min_length"),
-    "too_short": ("a list of at least {} item", "min_length"),
-    "too_long": ("a list of at most {} item", "max_length"),
+_SIZES: Mapping[str, tuple[str, str, str]] = {
+    "string_too_short": ("text of at least", "character", "min_length"),
+    "too_short": ("a list of at least", "item", "min_length"),
+    "too_long": ("a list of at most", "item", "max_length"),
 }
 
 
@@ -52,8 +52,8 @@ def _expected(kind: str, context: Mapping[str, Any]) -> str | None:
         bound = context[_BOUNDS[kind]]
         return f"{bound:g} or more" if kind == "greater_than_equal" else f"more than {bound:g}"
     if kind in _SIZES:
-        what, bound = _SIZES[kind]
-        return f"{what.format(context[bound])}{'' if context[bound] == 1 else 's'}"
+        what, unit, bound = _SIZES[kind]
+        return f"{what} {context[bound]} {unit}{'' if context[bound] == 1 else 's'}"
     return _KINDS.get(kind.partition("_")[0])
 
 
