@@ -68,6 +68,11 @@ def kind_name(kind: Type) -> str:
     return "STRUCT" if kind == _OBJECT else "ARRAY" if kind == _ARRAY else type_ddl(kind, with_not_null=False)
 
 
+def is_under(path: str, name: str) -> bool:
+    """Whether `fields` has what is in this field under the path, or the field itself."""
+    return path == name or path.startswith((f"{name}.", f"{name}[]"))
+
+
 @dataclass(slots=True)
 class Observed:
     """`broken`: records that cannot be read. `fields`: by path; `[]` follows the path of an array. `found`: the merged

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from blizzard.infer.observed import Observed
+from blizzard.infer.observed import Observed, is_under
 from blizzard.infer.renamed import folded
 
 
@@ -29,6 +29,6 @@ def ignoring_case(observed: Observed, found: Sequence[Sequence[str]]) -> Observe
 
 def _under(path: str, first: Mapping[str, str]) -> str:
     for name, other in first.items():
-        if path == name or path.startswith((f"{name}.", f"{name}[]")):
+        if is_under(path, name):
             return other + path[len(name) :]
     return path

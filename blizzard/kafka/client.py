@@ -217,10 +217,9 @@ class KafkaBrokers:
         newest, refusal = self._reports.newest, self._reports.refusal()
         if refusal is None and error.code() in _TIMED_OUT and not self._has_answered:
             self._give_up(never_answered(self._options, self._monotonic() - self._opened_ts, newest), cause)
-        said = read_error(error, about)
         if error.code() in _TIMED_OUT and newest is not None:
-            said = read_error(newest)
-        self._give_up(refusal or said, cause)
+            error, about = newest, ""
+        self._give_up(refusal or read_error(error, about), cause)
 
     def _give_up(self, found: BlizzardError, cause: Exception | None = None) -> NoReturn:
         """The next question is asked by a client that knows nothing old."""

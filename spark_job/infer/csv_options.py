@@ -30,8 +30,9 @@ def options_of(heads: Sequence[Head], dialects: Sequence[Dialect], encodings: Se
     """One for each head."""
     usual = Counter(_key(dialect) for dialect in dialects).most_common(1)[0][0]
     dialect = next(one for one in dialects if _key(one) == usual)
-    alike, notes = _alike(heads, dialects, usual), list[str]()
-    if others := [head.info.key for head in heads if head not in alike]:
+    keyed, notes = [*zip(heads, map(_key, dialects), strict=True)], list[str]()
+    alike = tuple(head for head, key in keyed if key == usual)
+    if others := [head.info.key for head, key in keyed if key != usual]:
         what = f"{len(others)} of {len(heads)} files that were looked at are divided in another way"
         notes.append(f"{what}, such as {others[0]}; the columns are those of the rest")
     encoding = _encoding(encodings)
@@ -97,10 +98,6 @@ def _skipped(lines: int, *, own_names: bool) -> str:
     if not own_names:
         return "lines that are divided in another way"
     return f"the names in the files, and {lines} lines before them" if lines else "the names in the files"
-
-
-def _alike(heads: Sequence[Head], dialects: Sequence[Dialect], key: tuple[Any, ...]) -> tuple[Head, ...]:
-    return tuple(head for head, dialect in zip(heads, dialects, strict=True) if _key(dialect) == key)
 
 
 def _key(dialect: Dialect) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from blizzard.infer.findings import (
     SourceFound,
 )
 from blizzard.infer.folders import lookback, partition_columns, time_template
-from blizzard.infer.observed import FieldSeen, Observed
+from blizzard.infer.observed import FieldSeen, Observed, is_under
 from blizzard.infer.own_names import Named, named
 from blizzard.infer.pace import PARTITION_BYTES, intervals, settle_delay
 from blizzard.infer.spellings import ignoring_case, spellings
@@ -149,7 +149,7 @@ def _column(name: str, key: str, kind: Type, observed: Observed) -> ColumnFound:
     inner = {
         path: conflicts
         for path, held in observed.fields.items()
-        if (path == key or path.startswith((f"{key}.", f"{key}[]"))) and (conflicts := held.conflicts())
+        if is_under(path, key) and (conflicts := held.conflicts())
     }
     conflicts = {
         text if path == key else f"{path} {text}": n for path, found in inner.items() for text, n in found.items()

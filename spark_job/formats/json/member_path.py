@@ -1,12 +1,10 @@
 """Finds the array of records inside a JSON object, by the names of the members that lead to it."""
 
-import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import NoReturn
 
-from blizzard.state.dead_letters import Stage
-from spark_job.formats.protocol import FileFault, Limits
+from spark_job.formats.json.tokens import is_scalar, refuse, value_of
+from spark_job.formats.protocol import Limits
 
 _TOKEN = re.compile(rb'[ \t\r\n]*+(?:([{}\[\],:])|("(?:[^"\\]|\\.)*+")|([^\s{}\[\],:"]++))', re.DOTALL)
 _BLANKS = b" \t\r\n"
@@ -42,7 +40,7 @@ class Tokens:
                 return self._last(match)
             self._text, self._at = self._text[self._at :] + piece, 0
             if len(self._text) > self._limits.max_record_bytes + len(piece):
-                _refuse(f"a token has more than {self._limits.max_record_bytes} bytes")
+                refuse(f"a token has more than {self._limits.max_record_bytes} bytes")
 
     def take_rest(self) -> bytes:
         """What is read and no token yet; the tokens go on with what is given back."""
@@ -56,7 +54,7 @@ class Tokens:
         rest = self._text[self._at :].strip(_BLANKS)
         self._at = len(self._text)
         if match is None and rest:
-            _refuse("truncated: it ends within a string")
+            refuse("truncated: it ends within a string")
         return rest
 
 
@@ -83,42 +81,42 @@ class MemberPath:
         for level in range(len(self._names), 0, -1):
             for member in self._open.pop():
                 if member == self._names[level - 1]:
-                    _refuse(f"it has {'.'.join(self._names[:level])} twice")
+                    refuse(f"it has {'.'.join(self._names[:level])} twice")
                 self._skip_value()
         if rest := self._tokens.next():
-            _refuse(f"found {rest[:20]!r} after its end")
+            refuse(f"found {rest[:20]!r} after its end")
 
     def _find(self, members: Iterator[str], name: str, level: int) -> None:
         for member in members:
             if member == name:
                 return
             self._skip_value()
-        _refuse(f"it has no {'.'.join(self._names[:level])}, where `records` looks for the records")
+        refuse(f"it has no {'.'.join(self._names[:level])}, where `records` looks for the records")
 
     def _expect(self, token: bytes, names: Sequence[str]) -> None:
         found = self._tokens.next()
         if found != token:
             wanted = "an array of records" if token == b"[" else "an object"
             at = f" at {'.'.join(names)}" if names else ""
-            _refuse(f"expected {wanted}{at}, found {_shown(found)}")
+            refuse(f"expected {wanted}{at}, found {_shown(found)}")
 
     def _members(self) -> Iterator[str]:
         """The names of an object's members. Whoever takes one takes its value from the tokens, too."""
         token = self._tokens.next()
         while token != b"}":
             if not token.startswith(b'"'):
-                _refuse(f"expected the name of a member, found {_shown(token)}")
+                refuse(f"expected the name of a member, found {_shown(token)}")
             colon = self._tokens.next()
             if colon != b":":
-                _refuse(f"expected a colon after {_shown(token)}, found {_shown(colon)}")
+                refuse(f"expected a colon after {_shown(token)}, found {_shown(colon)}")
             yield _text(token)
             token = self._tokens.next()
             if token == b",":
                 token = self._tokens.next()
                 if token == b"}":
-                    _refuse("expected the name of a member after a comma, found '}'")
+                    refuse("expected the name of a member after a comma, found '}'")
             elif token != b"}":
-                _refuse(f"expected a comma between two members, found {_shown(token)}")
+                refuse(f"expected a comma between two members, found {_shown(token)}")
 
     def _elements(self) -> Iterator[str]:
         """Stops before each value of an array, which whoever asks takes from the tokens."""
@@ -130,9 +128,9 @@ class MemberPath:
             if token == b",":
                 token = self._tokens.next()
                 if token == b"]":
-                    _refuse("expected another value after a comma, found ']'")
+                    refuse("expected another value after a comma, found ']'")
             elif token != b"]":
-                _refuse(f"expected a comma between two values, found {_shown(token)}")
+                refuse(f"expected a comma between two values, found {_shown(token)}")
 
     def _skip_value(self) -> None:
         """However deep it is nested."""
@@ -149,28 +147,17 @@ class MemberPath:
             return self._members()
         if token == b"[":
             return self._elements()
-        if not token or not _is_scalar(token):
-            _refuse(f"expected a value, found {_shown(token)}")
+        if not token or not is_scalar(token):
+            refuse(f"expected a value, found {_shown(token)}")
         return iter(())
-
-
-def _is_scalar(token: bytes) -> bool:
-    try:
-        return not isinstance(json.loads(token.decode()), dict | list)  # of bytes it would guess the encoding
-    except ValueError:
-        return False
 
 
 def _text(token: bytes) -> str:
     try:
-        return str(json.loads(token.decode()))
+        return str(value_of(token))
     except ValueError as error:
-        _refuse(f"{_shown(token)}: {error}")
+        refuse(f"{_shown(token)}: {error}")
 
 
 def _shown(token: bytes) -> str:
     return repr(token[:40].decode(errors="replace")) if token else "the end of the file"
-
-
-def _refuse(why: str) -> NoReturn:
-    raise FileFault(Stage.PARSE, f"not JSON: {why}")

@@ -1,12 +1,12 @@
 """The values of a JSON text, one by one: the elements of an array, or objects that follow each other."""
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import NoReturn
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.structure import Marks, Structure, without_line_ends
+from spark_job.formats.json.tokens import is_scalar, refuse
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.formats.record_list import JoinedRecords
 
@@ -75,9 +75,9 @@ class ValueSplitter:
             at = end + 1
         if marks.outer_end is not None:
             if not self._in_array:
-                _refuse(f"after {self._count} values: a brace or bracket is closed that was not opened")
+                refuse(f"after {self._count} values: a brace or bracket is closed that was not opened")
             if piece[marks.outer_end : marks.outer_end + 1] != b"]":
-                _refuse(f"after {self._count} values: its array ends with a brace")
+                refuse(f"after {self._count} values: its array ends with a brace")
             self._end_gap(piece[at : marks.outer_end], found, value_follows=False)
             self.rest = piece[marks.outer_end + 1 :]
         else:
@@ -89,9 +89,9 @@ class ValueSplitter:
         """At the end of the text."""
         found = Values()
         if self._value or not self._structure.is_between_values:
-            _refuse(f"truncated: it ends within value {self._count}")
+            refuse(f"truncated: it ends within value {self._count}")
         if self._in_array:
-            _refuse(f"truncated: its array does not end after value {self._count - 1}" if self._count else "truncated")
+            refuse(f"truncated: its array does not end after value {self._count - 1}" if self._count else "truncated")
         self._end_gap(b"", found, value_follows=False)
         return found
 
@@ -110,7 +110,7 @@ class ValueSplitter:
             self._gap.append(piece[at:])
             if sum(map(len, self._gap)) > self._limits.max_record_bytes:
                 most, seen = self._limits.max_record_bytes, _shown(b"".join(self._gap)[:_SHOWN_BYTES].strip(_BLANKS))
-                _refuse(f"after {self._count} values: more than {most} bytes without an object, as {seen}")
+                refuse(f"after {self._count} values: more than {most} bytes without an object, as {seen}")
 
     def _add_joined(self, found: Values, marks: Marks, start: int, count: int) -> bool:
         """Adds these values at once, if they are objects with nothing odd between them, and none is large."""
@@ -137,7 +137,7 @@ class ValueSplitter:
         bare = text.strip(_BLANKS)
         if not self._in_array:
             if bare:
-                _refuse(f"after {self._count} values: found {_shown(bare)}, expected an object")
+                refuse(f"after {self._count} values: found {_shown(bare)}, expected an object")
             return
         if bare == b"," and self._expects_comma and value_follows:
             return
@@ -155,7 +155,7 @@ class ValueSplitter:
                 self._expects_comma, place = False, place + 1
                 continue
             match = _SCALAR.match(text, place)
-            if match is None or self._expects_comma or not _is_scalar(match[1]):
+            if match is None or self._expects_comma or not is_scalar(match[1]):
                 self._refuse_gap(text)
             self._add(found, without_line_ends(match[1]))
             place = match.end()
@@ -163,7 +163,7 @@ class ValueSplitter:
             self._refuse_gap(text)
 
     def _refuse_gap(self, text: bytes) -> NoReturn:
-        _refuse(f"after {self._count} values of its array: found {_shown(text)}; expected one comma between two values")
+        refuse(f"after {self._count} values of its array: found {_shown(text)}; expected one comma between two values")
 
     def _check_length(self, length: int) -> None:
         if length > self._limits.max_record_bytes:
@@ -171,19 +171,7 @@ class ValueSplitter:
             raise FileFault(Stage.PARSE, reason)
 
 
-def _is_scalar(text: bytes) -> bool:
-    try:
-        json.loads(text.decode())  # of bytes it would guess the encoding, and pass over a mark
-    except ValueError:
-        return False
-    return True
-
-
 def _shown(text: bytes) -> str:
     if not text:
         return "nothing"
     return repr(text[:_SHOWN_BYTES].decode(errors="replace")) + ("…" if len(text) > _SHOWN_BYTES else "")
-
-
-def _refuse(why: str) -> NoReturn:
-    raise FileFault(Stage.PARSE, f"not JSON: {why}")

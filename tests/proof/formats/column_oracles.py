@@ -27,12 +27,15 @@ _LIBC, _PERTURB = ctypes.CDLL(None), -6
 
 
 def read_parquet(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Reading:
+    def opened() -> pq.ParquetFile:
+        return pq.ParquetFile(io.BytesIO(body), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+
     def whole(names: list[str]) -> pa.Table:
-        file = pq.ParquetFile(io.BytesIO(body), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        file = opened()
         return file.read([name for name in names if name in file.schema_arrow.names], use_threads=False)
 
     def in_batches(names: list[str]) -> pa.Table:
-        file = pq.ParquetFile(io.BytesIO(body), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+        file = opened()
         some = [name for name in names if name in file.schema_arrow.names]
         batches = [*file.iter_batches(7, columns=some, use_threads=False)]
         return pa.Table.from_batches(batches) if batches else whole(names)
