@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_job.formats.json.separated_objects import FoundObjects, SeparatedObjects
 from spark_job.formats.json.structure import Structure
+from spark_job.formats.json.values import ValueSplitter
 from spark_job.formats.protocol import FileFault, Limits
 from tests.unit.format_reading import read_file
 
@@ -139,21 +141,58 @@ def test_a_long_array_without_an_object_is_refused_for_what_it_is() -> None:
         read(stored, limits=Limits(max_record_bytes=4_096), chunk_bytes=512)
 
 
-@pytest.mark.parametrize("gap", [b",", b", ", b"\n,\r\n\t"])
+@pytest.mark.parametrize("gap", [b",", b", ", b" ,  "])
 def test_objects_of_an_array_are_divided_at_once_whatever_is_inside_of_them(gap: bytes) -> None:
-    objects = [b'{"id":1,"s":"},{"}', b'{"id":2,\n"other":[{"a":1},{"a":2}]}', b'{"id":3}']
-    piece = b"[" + gap.join(objects) + b"]"
-    marks = Structure(1).marks(piece[1:])
-    joined = marks.joined_objects(0, 3)
-    assert joined == b"\n".join(objects).replace(b',\n"', b', "')
-    found = read(piece, chunk_bytes=1 << 20)
-    assert {number: row["id"] for number, row in found.rows.items()} == {0: 1, 1: 2, 2: 3}
+    objects = [
+        b'{"id":1,"s":"}' + gap + b'{"}',
+        b'{"id":2,"other":[{"a":1}' + gap + b'{"a":2}]}',
+        rb'{"id":3,"s":"\\\"}' + gap + rb'{\\"}',
+        b'{"id":4}',
+    ]
+    text = gap.join(objects)
+    divided = SeparatedObjects(in_array=True).first_of(text + b" ]")
+    assert divided == FoundObjects(b"\n".join(objects), len(text), 4)
+    assert [row["id"] for row in read(b"[" + text + b"]", chunk_bytes=1 << 20).values] == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("gap", [b"", b",,", b",1,", b",[],", b",\x01"])
+@pytest.mark.parametrize(("in_array", "gap"), [(True, b"\n,\r\n\t"), (False, b"\r\n"), (False, b"")])
+def test_objects_with_line_ends_are_divided_at_once(*, in_array: bool, gap: bytes) -> None:
+    objects = [b'{"id":1,\n"a":{"b":[{},{}]}}', b'{"id":2}', b'{\r"id":3}']
+    text = gap.join(objects)
+    divided = SeparatedObjects(in_array=in_array).first_of(text)
+    assert divided == FoundObjects(b'{"id":1, "a":{"b":[{},{}]}}\n{"id":2}\n{ "id":3}', len(text), 3)
+
+
+@pytest.mark.parametrize("gap", [b"", b",,", b",1,", b",[],", b",\n", b"}", b"]", b'"', b"\\"])
 def test_anything_else_between_two_objects_takes_a_closer_look(gap: bytes) -> None:
-    marks = Structure(1).marks(b'{"id":1}' + gap + b'{"id":2}]')
-    assert marks.joined_objects(0, len(marks.ends)) is None
+    good = b'{"id":1},{"id":2}'
+    divided = SeparatedObjects(in_array=True).first_of(good + gap + b'{"id":3},{"id":4}]')
+    assert divided is None or (divided.text, divided.size) == (b'{"id":1}', 8)
+
+
+@pytest.mark.parametrize("bad", [b'{"s":"a\nb"}', b'{"s":1', b'{"s":1}}', b'{"s":[1}', b'{"s":"}', b"{\\}"])
+def test_an_object_that_takes_a_closer_look_is_not_among_those_divided_at_once(bad: bytes) -> None:
+    divided = SeparatedObjects(in_array=True).first_of(b'{"id":1},{"id":2},' + bad + b",{}]")
+    assert divided is None or b"s" not in divided.text
+
+
+@pytest.mark.parametrize(
+    ("text", "reasons"),
+    [
+        (b'[{"id":1\\},{"id":2}},{"id":3}]', {0: "not JSON: "}),
+        (b'[{"id":1},\n{\x01"id":2},\n{"id":3}]', {1: "not JSON: "}),
+        (b'[{"id":1},\n{"s":"\x01"},\n{"id":3}]', {1: "not JSON: "}),
+    ],
+)
+def test_odd_bytes_do_not_become_others(text: bytes, reasons: dict[int, str]) -> None:
+    found = read(text, chunk_bytes=1 << 20)
+    assert found.reasons.keys() == reasons.keys()
+    assert all(str(found.reasons[number]).startswith(begin) for number, begin in reasons.items())
+
+
+def test_a_text_without_an_object_is_not_divided_at_once() -> None:
+    objects = SeparatedObjects(in_array=True)
+    assert [objects.first_of(text) for text in (b"", b"1", b"[{}]", b"{", b'{"a":"\x01"},{}')] == [None] * 5
 
 
 def test_more_levels_than_16_bits_count() -> None:
@@ -199,3 +238,70 @@ def test_what_was_written_is_read(
     expected = {number: one["s"] for number, one in enumerate(records) if number >= first_record}
     assert {number: row["s"] for number, row in found.rows.items()} == expected
     assert found.reasons == {}
+
+
+class ClosestLook(SeparatedObjects):
+    """Finds nothing."""
+
+    def first_of(self, text: bytes) -> FoundObjects | None:
+        return None
+
+
+def split(pieces: list[bytes], splitter: ValueSplitter) -> tuple[list[bytes], dict[int, str], bytes | str]:
+    """The values, why some are broken, and what follows them; the last is the reason if the text is refused."""
+    values, broken = list[bytes](), dict[int, str]()
+    try:
+        for at, piece in enumerate([*pieces, None]):
+            found = splitter.finish() if piece is None else splitter.split(piece)
+            broken |= {len(values) + number: why for number, why in found.broken.items()}
+            values += found.records() if found.count else []
+            if splitter.rest is not None:
+                return values, broken, splitter.rest + b"".join(pieces[at + 1 :])
+    except FileFault as fault:
+        return values, broken, fault.reason
+    return values, broken, b""
+
+
+TOKENS = st.sampled_from(
+    [
+        b'{"a":1}',
+        b",",
+        b'{"b":[{},{}]}',
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b'"',
+        b"\\",
+        b" ",
+        b"\n",
+        b"\x01",
+        b'"x"',
+        b"7",
+        b":",
+        b"},{",
+        b"}{",
+    ]
+)
+
+
+@settings(max_examples=1_000, deadline=None)
+@given(
+    texts=st.lists(st.lists(TOKENS, max_size=12).map(b"".join), max_size=4),
+    begin=st.sampled_from([b"", b'{"a":1},{"a":2},', b'{"a":1}{"a":2}\n', b'{"a":1}, {"a":[{"b":1}, {"b":2}]}, ']),
+    in_array=st.booleans(),
+    chunk_bytes=st.integers(1, 60),
+)
+def test_damage_is_found_as_by_the_closest_look(
+    texts: list[bytes], begin: bytes, in_array: bool, chunk_bytes: int
+) -> None:
+    text = begin.join(texts)
+    pieces = [text[at : at + chunk_bytes] for at in range(0, len(text), chunk_bytes)]
+    closest = ValueSplitter(Limits(), in_array=in_array)
+    closest._objects = ClosestLook(in_array=in_array)
+    values, broken, after = split([text] if text else [], closest)
+    found = split(pieces, ValueSplitter(Limits(), in_array=in_array))
+    if isinstance(after, bytes):
+        assert found == (values, broken, after)
+    else:
+        assert found[2] == after

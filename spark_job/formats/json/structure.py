@@ -14,9 +14,6 @@ _DEPTH = bytes({ord("{"): 1, ord("["): 1, ord("}"): 255, ord("]"): 255}.get(byte
 """255 is -1 as a signed byte."""
 _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 _NO_LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
-_DROPPED, _OTHER = b"\0", b"\x01"
-_BETWEEN = bytes({ord(","): 10, **dict.fromkeys(b" \t\r\n", 0)}.get(byte, 1) for byte in range(256))
-"""For what is between two values: a comma becomes a line end, and blanks are dropped."""
 _SMALL_DEPTH = 16_000
 _ONE = pa.scalar(1, pa.uint8())
 
@@ -25,27 +22,12 @@ _ONE = pa.scalar(1, pa.uint8())
 class Marks:
     """Positions in a piece of text, in order. `starts`: where a value begins that is an object or array. `ends`: the
     last byte of one. `outer_end`: where the array around the values ends; None if it goes on. `in_strings`: line ends
-    within strings, where JSON allows none. `between`: for each byte whether it is outside of such values."""
+    within strings, where JSON allows none."""
 
-    piece: bytes
     starts: list[int]
     ends: list[int]
     outer_end: int | None
     in_strings: list[int]
-    between: pa.Array
-
-    def joined_objects(self, first: int, count: int) -> bytes | None:
-        """The values from the one that begins at `first` to the last that ends, without line ends, and with a line end
-        between each two. None unless all of these `count` values are objects with one comma between each two."""
-        after = self.ends[-1] + 1
-        piece = self.piece[first:after]
-        between = self.between.slice(first, after - first)
-        text = pc.if_else(between, _unsigned(piece.translate(_BETWEEN)), _unsigned(without_line_ends(piece)))
-        # A text of several values holds no NUL, and a value that holds the other byte is left to the closer look.
-        joined: bytes = text.buffers()[1].to_pybytes()[: len(text)].translate(None, _DROPPED)
-        if _OTHER in joined or not joined.startswith(b"{") or not joined.endswith(b"}"):
-            return None
-        return joined if joined.count(b"}\n{") == count - 1 else None
 
 
 class Structure:
@@ -79,9 +61,8 @@ class Structure:
         ends = _where(pc.and_(pc.equal(steps, pa.scalar(-1, pa.int8())), at_base))
         if outer >= 0:
             starts, ends = ([at for at in some if at < outer] for some in (starts, ends))
-        between = pc.and_(pc.equal(steps, pa.scalar(0, pa.int8())), at_base)
         in_strings = _line_ends_in_strings(piece, inside)
-        return Marks(piece, starts, ends, outer if outer >= 0 else None, in_strings, between)
+        return Marks(starts, ends, outer if outer >= 0 else None, in_strings)
 
     def _depths(self, steps: pa.Array) -> tuple[pa.Array, pa.Scalar]:
         """The depth behind each byte, and that around the values; both relative to the depth before the first byte. In

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.json.structure import Marks, Structure, without_line_ends
+from spark_job.formats.json.separated_objects import SeparatedObjects
+from spark_job.formats.json.structure import Structure, without_line_ends
 from spark_job.formats.json.tokens import is_scalar, refuse
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.formats.record_list import JoinedRecords
@@ -13,6 +14,8 @@ from spark_job.formats.record_list import JoinedRecords
 LINE_END = "not JSON: a line end in a string; expected \\n"
 _BLANKS = b" \t\r\n"
 _SHOWN_BYTES = 40
+_BEFORE_OBJECT = re.compile(rb"[ \t\r\n]*+(?={)")
+_AFTER_VALUE = re.compile(rb"[ \t\r\n]*+,[ \t\r\n]*+(?={)")
 _SCALAR = re.compile(rb'[ \t\r\n]*+("(?:[^"\\]|\\.)*+"|[^\s,"]++)[ \t\r\n]*+', re.DOTALL)
 
 
@@ -43,7 +46,12 @@ class ValueSplitter:
     def __init__(self, limits: Limits, *, in_array: bool) -> None:
         self._limits = limits
         self._in_array = in_array
-        self._structure = Structure(1 if in_array else 0)
+        self._objects = SeparatedObjects(in_array=in_array)
+        self._depth = 1 if in_array else 0
+        self._structure = Structure(self._depth)
+        """Begins anew with what was waiting."""
+        self._waiting = b""
+        """What has not been looked at yet, between two values or from the beginning of one."""
         self._value: list[bytes] = []
         """The pieces so far of a value that has not ended."""
         self._value_bytes = 0
@@ -57,18 +65,38 @@ class ValueSplitter:
 
     def split(self, piece: bytes) -> Values:
         """`piece`: the next bytes, at least one. Nothing may follow once there is a `rest`."""
-        found, marks = Values(), self._structure.marks(piece)
+        found = Values()
+        if self._value or self._gap:
+            self._look_closely(piece, found)
+            return found
+        text, self._waiting = self._waiting + piece, b""
+        begin = self._begin_of_object(text)
+        objects = self._objects.first_of(text[begin:]) if begin is not None else None
+        if begin is None or objects is None or len(objects.text) > self._limits.max_record_bytes:
+            self._look_closely(text, found)
+            return found
+        found.add(objects.text, objects.count)
+        self._count += objects.count
+        self._expects_comma = True
+        self._waiting = text[begin + objects.size :]
+        if self._in_array and (bare := self._waiting.lstrip(_BLANKS)).startswith(b"]"):
+            self._waiting, self.rest = b"", bare[1:]
+        return found
+
+    def _begin_of_object(self, text: bytes) -> int | None:
+        """Where an object begins with which, and with one comma where it is needed, the text begins."""
+        match = (_AFTER_VALUE if self._in_array and self._expects_comma else _BEFORE_OBJECT).match(text)
+        return match.end() if match else None
+
+    def _look_closely(self, piece: bytes, found: Values) -> None:
+        """Takes the values one by one."""
+        marks = self._structure.marks(piece)
         flat, at = without_line_ends(piece), 0
         broken, starts = marks.in_strings, iter(marks.starts)
-        may_join = self._in_array and not broken
-        for number, end in enumerate(marks.ends):
+        for end in marks.ends:
             start = at if self._value else next(starts)
             if not self._value:
                 self._end_gap(piece[at:start], found, value_follows=True)
-                if may_join and self._add_joined(found, marks, start, len(marks.ends) - number):
-                    at = marks.ends[-1] + 1
-                    break
-                may_join = False
             is_broken = self._value_is_broken or (bool(broken) and any(start <= place < end for place in broken))
             self._add(found, b"".join([*self._value, flat[start : end + 1]]), is_broken=is_broken)
             self._value, self._value_bytes, self._value_is_broken = [], 0, False
@@ -83,11 +111,15 @@ class ValueSplitter:
         else:
             open_start = marks.starts[-1] if marks.starts and marks.starts[-1] >= at else None
             self._keep(piece, flat, at, open_start, broken, found)
-        return found
 
     def finish(self) -> Values:
         """At the end of the text."""
         found = Values()
+        while self._waiting:
+            text, self._waiting = self._waiting, b""
+            self._look_closely(text, found)
+        if self.rest is not None:
+            return found
         if self._value or not self._structure.is_between_values:
             refuse(f"truncated: it ends within value {self._count}")
         if self._in_array:
@@ -97,30 +129,23 @@ class ValueSplitter:
 
     def _keep(self, piece: bytes, flat: bytes, at: int, start: int | None, broken: list[int], found: Values) -> None:
         """What is left of a piece after its last whole value."""
+        if at:
+            self._waiting = piece[at:]
+            self._structure = Structure(self._depth)
+            return
         if not self._value and start is not None:
-            self._end_gap(piece[at:start], found, value_follows=True)
+            self._end_gap(piece[:start], found, value_follows=True)
         if self._value or start is not None:
-            begin = at if self._value else start
-            assert begin is not None
+            begin = start or 0
             self._value.append(flat[begin:])
             self._value_bytes += len(piece) - begin
             self._value_is_broken |= any(place >= begin for place in broken)
             self._check_length(self._value_bytes)
         else:
-            self._gap.append(piece[at:])
+            self._gap.append(piece)
             if sum(map(len, self._gap)) > self._limits.max_record_bytes:
                 most, seen = self._limits.max_record_bytes, _shown(b"".join(self._gap)[:_SHOWN_BYTES].strip(_BLANKS))
                 refuse(f"after {self._count} values: more than {most} bytes without an object, as {seen}")
-
-    def _add_joined(self, found: Values, marks: Marks, start: int, count: int) -> bool:
-        """Adds these values at once, if they are objects with nothing odd between them, and none is large."""
-        text = marks.joined_objects(start, count)
-        if text is None or len(text) > self._limits.max_record_bytes:
-            return False
-        found.add(text, count)
-        self._count += count
-        self._expects_comma = True
-        return True
 
     def _add(self, found: Values, value: bytes, *, is_broken: bool = False) -> None:
         self._check_length(len(value))
