@@ -15,9 +15,13 @@ import fastavro
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
+from blizzard.config.schema_rules import NO_RULES
 from spark_job.formats.avro import container
 from spark_job.formats.avro.format import AT_ONCE_BYTES
 from spark_job.formats.protocol import FileFault, Limits
+from spark_job.formats.registry import open_format
+from spark_job.table.schema import columns_of
+from tests.unit.contents import CHUNK_BYTES, StoredContent
 from tests.unit.format_reading import read_file
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 123_456, tzinfo=UTC)
@@ -321,3 +325,41 @@ def test_types_that_double_each_other_refuse_the_file() -> None:
     stored = b"Obj\x01\x02\x16avro.schema" + varint(len(text)) + text + b"\x00" + b"s" * 16
     with pytest.raises(FileFault, match="more than 100,000 types"):
         read_file("avro", "v STRING", stored)
+
+
+def test_files_with_other_schemas_may_follow_each_other() -> None:
+    file_format = open_format("avro", columns_of("id BIGINT, s STRING"), Limits(), {}, NO_RULES)
+    found = []
+    for fields, record in (
+        ({"id": "int"}, {"id": 1}),
+        ({"id": "int"}, {"id": 2}),
+        ({"s": "string", "id": "long"}, {"s": "x", "id": 3}),
+        ({"id": "int"}, {"id": 4}),
+        ({"id": ["null", "string"]}, {"id": "5"}),
+    ):
+        content = StoredContent(io.BytesIO(avro(fields, [record])), chunk_bytes=CHUNK_BYTES)
+        try:
+            found += file_format.parse([*file_format.blocks(content, first_record=0)]).records.to_pylist()
+        except FileFault as fault:
+            found.append(fault.reason)
+    assert found == [
+        {"id": 1, "s": None},
+        {"id": 2, "s": None},
+        {"id": 3, "s": "x"},
+        {"id": 4, "s": None},
+        "id: expected bigint, found string, which does not widen to it",
+    ]
+
+
+@pytest.mark.parametrize("size", [1, 100, 5_000, 16_300, 16_384, 40_000, 300_000])
+def test_blocks_of_any_size_are_read_whole(size: int) -> None:
+    records = [{"s": str(at) * size} for at in range(10)]
+    stored = avro({"s": "string"}, records)
+    whole = Limits(max_record_bytes=1 << 20)
+    for chunk_bytes in (1_000, 1 << 20):
+        found = read_file("avro", "s STRING", stored, limits=whole, chunk_bytes=chunk_bytes)
+        assert found.values == records
+    blocks = [*container.Container(io.BytesIO(stored), 1 << 20).blocks()]
+    assert sum(block.count for block in blocks) == 10
+    with pytest.raises(FileFault, match="truncated in "):
+        read_file("avro", "s STRING", stored[:-1], limits=whole)

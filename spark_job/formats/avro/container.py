@@ -24,12 +24,15 @@ _SYNC_BYTES = 16
 _MAX_HEADER_BYTES = 16 << 20
 _MAX_ENTRIES = 10_000
 _VARINT_BYTES = 10
+_AHEAD_BYTES = 16 << 10
+"""How much is read where a few bytes are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
     schema: Any
     """As JSON values."""
+    schema_text: bytes
     codec: str
     sync: bytes
     metadata: Mapping[str, str]
@@ -48,7 +51,7 @@ class Container:
     what is not valid."""
 
     def __init__(self, stream: Readable, max_block_bytes: int) -> None:
-        self._stream = stream
+        self._stream = _ReadAhead(stream)
         self._max_block_bytes = max_block_bytes
         self._header_read = 0
         self.header = self._read_header()
@@ -68,7 +71,7 @@ class Container:
             number += 1
 
     def _read_header(self) -> Header:
-        magic = read_up_to(self._stream, len(MAGIC))
+        magic = self._stream.read(len(MAGIC))
         if magic != MAGIC:
             _refuse(f"it begins with {magic!r}; expected {MAGIC!r}" if magic else "it is empty")
         metadata = self._metadata()
@@ -78,7 +81,7 @@ class Container:
         except (KeyError, ValueError, RecursionError) as error:
             _refuse(f"its header has no schema that is JSON: {error}")
         texts = {key: value.decode(errors="replace") for key, value in metadata.items()}
-        return Header(schema, texts.get("avro.codec", "null"), sync, texts)
+        return Header(schema, metadata["avro.schema"], texts.get("avro.codec", "null"), sync, texts)
 
     def _metadata(self) -> Mapping[str, bytes]:
         found: dict[str, bytes] = {}
@@ -105,21 +108,49 @@ class Container:
         """None at the end of the file."""
         value = 0
         for at in range(_VARINT_BYTES):
-            byte = self._stream.read(1)
-            if not byte:
+            byte = self._stream.byte()
+            if byte is None:
                 if may_end and not at:
                     return None
                 _refuse(f"truncated in {what}")
-            value |= (byte[0] & 0x7F) << 7 * at
-            if byte[0] < 0x80:
+            value |= (byte & 0x7F) << 7 * at
+            if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
         return _refuse(f"{what} is no number")
 
     def _exactly(self, size: int, what: str) -> bytes:
-        data = read_up_to(self._stream, size)
+        data = self._stream.read(size)
         if len(data) < size:
             _refuse(f"truncated in {what}: expected {size:,} bytes, found {len(data):,}")
         return data
+
+
+class _ReadAhead:
+    """Reads some KiB at a time, so that numbers cost little."""
+
+    def __init__(self, stream: Readable) -> None:
+        self._stream = stream
+        self._held = b""
+        self._at = 0
+
+    def byte(self) -> int | None:
+        """None at the end."""
+        if self._at == len(self._held):
+            self._held, self._at = read_up_to(self._stream, _AHEAD_BYTES), 0
+            if not self._held:
+                return None
+        self._at += 1
+        return self._held[self._at - 1]
+
+    def read(self, size: int) -> bytes:
+        """So many bytes; fewer only at the end."""
+        found = self._held[self._at : self._at + size]
+        self._at += len(found)
+        if len(found) == size:
+            return found
+        more = read_up_to(self._stream, max(size - len(found), _AHEAD_BYTES))
+        self._held, self._at = more, min(size - len(found), len(more))
+        return found + more[: self._at]
 
 
 def _within(decompress: Callable[[bytes, int], bytes], stored: bytes, most: int, number: int) -> bytes:

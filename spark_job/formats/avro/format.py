@@ -11,7 +11,7 @@ from pyspark.sql.types import StringType
 
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.avro.arrow_schema import AvroField, Unsupported, fields_of
-from spark_job.formats.avro.container import Container, EncodedBlock
+from spark_job.formats.avro.container import Container, EncodedBlock, Header
 from spark_job.formats.avro.records import ERRORS, RecordDecoder
 from spark_job.formats.columns import BLOCK_BYTES, MAX_BLOCK_ROWS, BatchBlock, ColumnFormat, FileColumns
 from spark_job.formats.old_calendar import ANY, Earliest, earliest_of
@@ -27,11 +27,13 @@ MAX_RECORDS = 10_000_000
 class AvroFormat(ColumnFormat):
     """A column of the schema is found by the name of a field of the file's records, or else by one of its aliases."""
 
+    _last: tuple[tuple[bytes, Earliest], RecordDecoder, FileColumns] | None = None
+    """Of the last file. Replaced as a whole, since threads share it."""
+
     def blocks(self, content: Content, *, first_record: int) -> Iterator[BatchBlock]:
         container = Container(content.stream(), max(MAX_BLOCK_BYTES, self._limits.max_record_bytes))
         number = total = 0
-        header = container.header
-        records, columns = self.opened(header.schema, earliest_of(header.metadata))
+        records, columns = self._opened_as_before(container.header)
         decoder = _Decoder(records)
         for block in container.blocks():
             total += len(block.data)
@@ -40,6 +42,16 @@ class AvroFormat(ColumnFormat):
                 pieces = decoder.batches(block, min(BLOCK_BYTES, content.chunk_bytes))
                 yield from self.bounded(pieces, columns, number, first_record)
             number += block.count
+
+    def _opened_as_before(self, header: Header) -> tuple[RecordDecoder, FileColumns]:
+        """Files that follow each other mostly have the same schema, and a decoder for it costs more than a small
+        file."""
+        last, key = self._last, (header.schema_text, earliest_of(header.metadata))
+        if last is not None and last[0] == key:
+            return last[1:]
+        found = self.opened(header.schema, key[1])
+        self._last = (key, *found)
+        return found
 
     def opened(self, schema: Any, earliest: Earliest = ANY) -> tuple[RecordDecoder, FileColumns]:
         """`schema`: by which records were written, as JSON values. Raises FileFault if they cannot be read."""
