@@ -39,6 +39,9 @@ class JoinedRecords(Sequence[bytes]):
     def __getitem__(self, at: slice) -> Sequence[bytes]: ...
 
     def __getitem__(self, at: int | slice) -> bytes | Sequence[bytes]:
+        if at == 0:  # a header, for which the others need not be divided
+            end = self.text.find(b"\n")
+            return self.text if end < 0 else self.text[:end]
         return self._records[at]
 
     def without_first(self) -> "Sequence[bytes]":

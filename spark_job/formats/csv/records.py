@@ -1,5 +1,6 @@
 """From the lines of a CSV file to its records: a quoted field may hold line ends."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from blizzard.state.dead_letters import Stage
 from spark_job.formats.csv.dialect import Dialect
 from spark_job.formats.protocol import FileFault, Limits, Readable
 from spark_job.formats.record_list import JoinedRecords, RecordList
+from spark_job.formats.search import matches
 
 BROKEN_QUOTE = "a broken quote: text follows the closing quote of a field; expected a delimiter or the line's end"
 OPEN_QUOTE = "a broken quote: the file ends within a quoted field"
@@ -42,6 +44,9 @@ class RecordReader:
         self._open_bytes = 0
         self._blanks = b" " if dialect.delimiter != " " else b""
         self._comment = (dialect.comment or "").encode()
+        self._other_starts = tuple(start for start in (b"\n", self._blanks, self._comment) if start)
+        """Of lines that may be no records."""
+        self._other_lines = "\n(" + "|".join(re.escape(start.decode()) for start in self._other_starts) + ")"
 
     def __iter__(self) -> Iterator[Records]:
         """Raises FileFault at a limit, and what the stream raises."""
@@ -85,8 +90,7 @@ class RecordReader:
 
     def _may_have_others(self, text: bytes) -> bool:
         """Whether a line may be blank or a comment."""
-        starts = [start for start in (b"\n", self._blanks, self._comment) if start]
-        return text.startswith(tuple(starts)) or text.endswith(b"\n") or any(b"\n" + start in text for start in starts)
+        return text.startswith(self._other_starts) or text.endswith(b"\n") or matches(self._other_lines, text)
 
     def _is_record(self, line: bytes) -> bool:
         """Of a line outside quotes."""

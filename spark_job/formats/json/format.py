@@ -9,10 +9,10 @@ from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.braced_lines import BracedLines, are_braced
 from spark_job.formats.json.json_records import JsonRecords
-from spark_job.formats.json.parser_limits import matches
 from spark_job.formats.lines import LineBlock, LineFormat, check_utf8, count_lines, joined
 from spark_job.formats.marks import FIRST_BYTES, is_no_json
 from spark_job.formats.protocol import FileFault, Limits, Parsed
+from spark_job.formats.search import matches
 
 
 class NdjsonFormat(LineFormat):
