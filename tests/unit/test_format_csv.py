@@ -337,3 +337,13 @@ def test_what_was_written_is_read(
     assert found.reasons == {}
     expected = {number: {"a": a, "b": b} for number, (a, b) in enumerate(rows) if number >= first_record}
     assert found.rows == expected
+
+
+@pytest.mark.parametrize("other", [b"", b"  ", b"#c", b"#c,d"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_blank_lines_and_comments_are_no_records_wherever_they_are(other: bytes, place: int) -> None:
+    lines = [b"1,a", b"2,b"]
+    lines.insert(place, other)
+    found = read_file("csv", "id INT, s STRING", b"\n".join(lines), header=False, comment="#")
+    assert found.rows == {0: {"id": 1, "s": "a"}, 1: {"id": 2, "s": "b"}}
+    assert found.reasons == {}
