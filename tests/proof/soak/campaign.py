@@ -183,8 +183,10 @@ class _Soak:
                 note("time of looking up suspects", event["secs"].get("suspects", 0.0) * 1000)
             elif event["event"] == "source_failed":
                 self._run.counts["turns of a job that failed"] += 1
-            elif event["event"] == "spark_needed":
+            elif event["event"] == "spark_needed" and not self._with_spark:
                 self._with_spark = True
+                self._judge()
+                self._samples.job_begins()  # the connections to Spark stay open
             elif event["event"] == HEAP:
                 note("live heap of the JVM", event["mib"])
         note("memory of the driver", _resident_mib(process.pid))
