@@ -40,6 +40,17 @@ GOALS = (
     Goal("formats", "small_warm", "the same for small files, warm", "at least", 15.0, TIMES),
     Goal(
         "formats",
+        "local_spark_cold",
+        "throughput of the local engine relative to Spark's own reader, large files, cold, worst format",
+        "at least",
+        2.0,
+        TIMES,
+    ),
+    Goal("formats", "local_spark_warm", "the same, warm", "at least", 1.5, TIMES),
+    Goal("formats", "local_small_cold", "the same for small files, cold", "at least", 15.0, TIMES),
+    Goal("formats", "local_small_warm", "the same for small files, warm", "at least", 15.0, TIMES),
+    Goal(
+        "formats",
         "arrow_loop",
         "throughput of the local engine relative to the Arrow loop, warm, worst format and size",
         "at least",

@@ -1,6 +1,6 @@
 """`formats`: files of each format, large and small ones, with Blizzard's two engines and their alternatives."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from benchmarks.contenders import Work, contender
 from benchmarks.data import Dataset
@@ -12,8 +12,8 @@ from benchmarks.run_options import RunOptions
 from benchmarks.stats import TIMES, Spread, evaluate_goals, number, ratio
 from benchmarks.suite import comparison
 
-OURS, LOCAL = "blizzard", "blizzard_local"
-WHO = (OURS, LOCAL, "spark_reader", "streaming", "arrow_loop", "duckdb_loop")
+OURS, LOCAL, SPARK = "blizzard", "blizzard_local", "spark_reader"
+WHO = (OURS, LOCAL, SPARK, "streaming", "arrow_loop", "duckdb_loop")
 COPY = "arrow_copy"
 COPIED = "parquet-big"
 """The only data set of `arrow_copy`."""
@@ -83,23 +83,29 @@ def _row(data: Dataset, series: Mapping[str, ContenderRuns], who: str) -> tuple[
 
 
 def measured(found: Series) -> dict[str, Spread]:
-    """Measurements by goal, each of the worst format. Spark is compared with the engine `spark`, which has the same JVM
-    to start; loops without Spark are compared with the engine `local`."""
-    spark = {
-        name: (ratio(series["spark_reader"].cold(), series[OURS].cold()), _warm(series, "spark_reader", OURS))
-        for name, series in found.items()
-        if "spark_reader" in series
-    }
-    big, small = ([of for name, of in spark.items() if name.endswith(f"-{size}")] for size in ("big", "small"))
+    """Measurements by goal, each of the worst format. Spark's own reader is compared with both engines: `spark` has the
+    same JVM to start, and `local` is what `blizzard run` picks on one machine. Loops without Spark are compared with
+    `local`."""
     told = {
-        "spark_cold": _worst([cold for cold, _ in big]),
-        "spark_warm": _worst([warm for _, warm in big]),
-        "small_cold": _worst([cold for cold, _ in small]),
-        "small_warm": _worst([warm for _, warm in small]),
+        "spark_cold": _worst_against_spark(found, OURS, "big", ContenderRuns.cold),
+        "spark_warm": _worst_against_spark(found, OURS, "big", ContenderRuns.warm),
+        "small_cold": _worst_against_spark(found, OURS, "small", ContenderRuns.cold),
+        "small_warm": _worst_against_spark(found, OURS, "small", ContenderRuns.warm),
+        "local_spark_cold": _worst_against_spark(found, LOCAL, "big", ContenderRuns.cold),
+        "local_spark_warm": _worst_against_spark(found, LOCAL, "big", ContenderRuns.warm),
+        "local_small_cold": _worst_against_spark(found, LOCAL, "small", ContenderRuns.cold),
+        "local_small_warm": _worst_against_spark(found, LOCAL, "small", ContenderRuns.warm),
         "arrow_loop": _worst([_warm(series, "arrow_loop", LOCAL) for series in found.values()]),
         "arrow_copy": _warm(found[COPIED], LOCAL, COPY) if COPY in found.get(COPIED, {}) else None,
     }
     return {name: spread for name, spread in told.items() if spread is not None}
+
+
+def _worst_against_spark(
+    found: Series, who: str, size: str, times: Callable[[ContenderRuns], list[float]]
+) -> Spread | None:
+    compared = (series for name, series in found.items() if name.endswith(f"-{size}") and SPARK in series)
+    return _worst([ratio(times(series[SPARK]), times(series[who])) for series in compared])
 
 
 def _warm(series: Mapping[str, ContenderRuns], above: str, below: str) -> Spread:

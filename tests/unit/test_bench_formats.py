@@ -128,7 +128,7 @@ def series(spark: float, loop: float) -> dict[str, ContenderRuns]:
     }
 
 
-def test_the_worst_format_decides_and_loops_are_compared_with_the_local_engine() -> None:
+def test_the_worst_format_decides_for_each_engine() -> None:
     found = {"csv-big": series(2, 1), "orc-big": series(1, 2), "csv-small": series(8, 2), "orc-small": series(9, 2)}
     found["parquet-big"] = {**series(2, 2), "arrow_copy": timed(1.0, 1.0)}
     found["avro-big"] = {name: one for name, one in series(1, 1).items() if name != "spark_reader"}
@@ -138,6 +138,10 @@ def test_the_worst_format_decides_and_loops_are_compared_with_the_local_engine()
         "spark_warm": 2.0,
         "small_cold": 24.0,
         "small_warm": 16.0,
+        "local_spark_cold": 15.0,
+        "local_spark_warm": 4.0,
+        "local_small_cold": 120.0,
+        "local_small_warm": 32.0,
         "arrow_loop": 1.5,
         "arrow_copy": 2.0,
     }
