@@ -262,6 +262,12 @@ def split(pieces: list[bytes], splitter: ValueSplitter) -> tuple[list[bytes], di
     return values, broken, b""
 
 
+def splitter_of(objects: SeparatedObjects, *, in_array: bool) -> ValueSplitter:
+    return ValueSplitter(Limits(), objects, in_array=in_array)
+
+
+SHARED = {in_array: SeparatedObjects(in_array=in_array) for in_array in (True, False)}
+"""By all texts, as by the files of a format."""
 TOKENS = st.sampled_from(
     [
         b'{"a":1}',
@@ -297,10 +303,10 @@ def test_damage_is_found_as_by_the_closest_look(
 ) -> None:
     text = begin.join(texts)
     pieces = [text[at : at + chunk_bytes] for at in range(0, len(text), chunk_bytes)]
-    closest = ValueSplitter(Limits(), in_array=in_array)
-    closest._objects = ClosestLook(in_array=in_array)
-    values, broken, after = split([text] if text else [], closest)
-    found = split(pieces, ValueSplitter(Limits(), in_array=in_array))
+    values, broken, after = split(
+        [text] if text else [], splitter_of(ClosestLook(in_array=in_array), in_array=in_array)
+    )
+    found = split(pieces, splitter_of(SHARED[in_array], in_array=in_array))
     if isinstance(after, bytes):
         assert found == (values, broken, after)
     else:

@@ -8,6 +8,7 @@ array in it, so that a file has few different ones. They tell which separators a
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 _LINE_END = b"\x01"
@@ -20,7 +21,8 @@ _ODD_ESCAPE = re.compile(rb"\\[{}\[\]\n\x01]")
 _IN_ARRAY = re.compile(rb"\}[ \t\r\n]*+,[ \t\r\n]*+\{")
 _IN_ROW = re.compile(rb"\}[ \t\r\n]*+\{")
 _FIRST_BYTES = 1 << 16
-_MOST_OUTLINES = 10_000
+_MOST_KNOWN, _KNOWN_BYTES = 10_000, 200
+"""How many outlines are known, and up to which size."""
 _MOST_GAPS = 4
 _QUOTE = ord('"')
 _STEPS = {**dict.fromkeys(b"{[", 1), **dict.fromkeys(b"}]", -1)}
@@ -49,13 +51,13 @@ _WHOLE = _Shape(1, 0, in_string=False)
 
 
 class SeparatedObjects:
-    """Of one text, piece by piece. `in_array`: the separator is a comma; else only blanks may be between two."""
+    """Of texts, piece by piece. Threads may share it. `in_array`: the separator is a comma; else only blanks may be
+    between two."""
 
     def __init__(self, *, in_array: bool) -> None:
         self._pattern = _IN_ARRAY if in_array else _IN_ROW
         self._gap: bytes | None = None
-        """The last separator, without the braces around it."""
-        self._shapes: dict[tuple[bytes, bool], _Shape | None] = {}
+        """The last separator, without the braces around it: the next text mostly has the same."""
 
     def first_of(self, text: bytes) -> FoundObjects | None:
         """The objects with which a text begins, up to one that does not end, or to anything that takes a closer look.
@@ -64,7 +66,8 @@ class SeparatedObjects:
         if not text.startswith(b"{") or _LINE_END in text:
             return None
         marked = text.translate(_MARKED) if b"\n" in text or b"\r" in text else text
-        found = self._divided(marked, self._gap) if self._gap is not None else None
+        gap = self._gap
+        found = _divided(marked, gap) if gap is not None else None
         if found is None:
             found, self._gap = self._try_gaps(text, marked)
         if found is None or marked is text:
@@ -77,50 +80,49 @@ class SeparatedObjects:
         if not gaps and (match := self._pattern.search(text, _FIRST_BYTES >> 1)):
             gaps = {match[0]}
         for gap in sorted({gap[1:-1].translate(_MARKED) for gap in gaps}, key=len)[:_MOST_GAPS]:
-            if found := self._divided(marked, gap):
+            if found := _divided(marked, gap):
                 return found, gap
-        return (self._divided(marked, None), None) if not gaps else (None, None)
-
-    def _divided(self, marked: bytes, gap: bytes | None) -> FoundObjects | None:
-        """`gap`: None if there is only one object."""
-        divided = marked if gap is None else marked.replace(b"}" + gap + b"{", b"}\n{")
-        outlines = _outlines(divided)
-        return self._divide(divided, outlines, gap or b"") if outlines else None
-
-    def _divide(self, divided: bytes, outlines: Sequence[bytes], gap: bytes) -> FoundObjects | None:
-        if any(self._shape(outline, in_string=False) != _WHOLE for outline in {*outlines[:-1]}):
-            return self._walk(divided.split(b"\n"), outlines, gap)
-        count = len(outlines)
-        if self._shape(outlines[-1], in_string=False) != _WHOLE:
-            count, divided = count - 1, divided[: max(divided.rfind(b"\n"), 0)]
-        return FoundObjects(divided, len(divided) + (count - 1) * (len(gap) - 1), count) if count else None
-
-    def _walk(self, parts: Sequence[bytes], outlines: Sequence[bytes], gap: bytes) -> FoundObjects | None:
-        """Joins the parts of an object that has separators inside."""
-        objects, first = list[bytes](), 0
-        depth, in_string = 0, False
-        for at, outline in enumerate(outlines):
-            shape = self._shape(outline, in_string=in_string)
-            if shape is None or depth + shape.lowest <= 0:
-                break
-            depth, in_string = depth + shape.change, shape.in_string
-            if not depth and not in_string:
-                objects.append(gap.join(parts[first : at + 1]))
-                first = at + 1
-        text = b"\n".join(objects)
-        return FoundObjects(text, len(text) + (len(objects) - 1) * (len(gap) - 1), len(objects)) if objects else None
-
-    def _shape(self, outline: bytes, *, in_string: bool) -> _Shape | None:
-        """None: it has a line end in a string."""
-        key = (outline, in_string)
-        if key not in self._shapes:
-            if len(self._shapes) >= _MOST_OUTLINES:
-                self._shapes.clear()
-            self._shapes[key] = _shape_of(outline, in_string=in_string)
-        return self._shapes[key]
+        return (_divided(marked, None), None) if not gaps else (None, None)
 
 
-def _shape_of(outline: bytes, *, in_string: bool) -> _Shape | None:
+def _divided(marked: bytes, gap: bytes | None) -> FoundObjects | None:
+    """`gap`: None if there is only one object."""
+    divided = marked if gap is None else marked.replace(b"}" + gap + b"{", b"}\n{")
+    outlines = _outlines(divided)
+    return _objects(divided, outlines, gap or b"") if outlines else None
+
+
+def _objects(divided: bytes, outlines: Sequence[bytes], gap: bytes) -> FoundObjects | None:
+    if any(_shape(outline, in_string=False) != _WHOLE for outline in {*outlines[:-1]}):
+        return _joined(divided.split(b"\n"), outlines, gap)
+    count = len(outlines)
+    if _shape(outlines[-1], in_string=False) != _WHOLE:
+        count, divided = count - 1, divided[: max(divided.rfind(b"\n"), 0)]
+    return FoundObjects(divided, len(divided) + (count - 1) * (len(gap) - 1), count) if count else None
+
+
+def _joined(parts: Sequence[bytes], outlines: Sequence[bytes], gap: bytes) -> FoundObjects | None:
+    """With the parts of an object that has separators inside as one."""
+    objects, first = list[bytes](), 0
+    depth, in_string = 0, False
+    for at, outline in enumerate(outlines):
+        shape = _shape(outline, in_string=in_string)
+        if shape is None or depth + shape.lowest <= 0:
+            break
+        depth, in_string = depth + shape.change, shape.in_string
+        if not depth and not in_string:
+            objects.append(gap.join(parts[first : at + 1]))
+            first = at + 1
+    text = b"\n".join(objects)
+    return FoundObjects(text, len(text) + (len(objects) - 1) * (len(gap) - 1), len(objects)) if objects else None
+
+
+def _shape(outline: bytes, *, in_string: bool) -> _Shape | None:
+    """None: it has a line end in a string."""
+    return (_known_shape_of if len(outline) <= _KNOWN_BYTES else _shape_of)(outline, in_string)
+
+
+def _shape_of(outline: bytes, in_string: bool) -> _Shape | None:
     depths = [0]
     for byte in outline:
         if byte == _QUOTE:
@@ -129,6 +131,9 @@ def _shape_of(outline: bytes, *, in_string: bool) -> _Shape | None:
             return None
         depths.append(depths[-1] + (0 if in_string else _STEPS.get(byte, 0)))
     return _Shape(min(1, *depths[1:-1]), depths[-1], in_string)
+
+
+_known_shape_of = lru_cache(_MOST_KNOWN)(_shape_of)
 
 
 def _outlines(divided: bytes) -> list[bytes] | None:

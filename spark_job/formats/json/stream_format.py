@@ -12,6 +12,7 @@ from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.braced_lines import are_braced
 from spark_job.formats.json.json_records import JsonRecords
 from spark_job.formats.json.member_path import MemberPath, Tokens
+from spark_job.formats.json.separated_objects import SeparatedObjects
 from spark_job.formats.json.values import Values, ValueSplitter
 from spark_job.formats.protocol import Content, FileFault, Limits, Parsed, UnknownField
 from spark_job.formats.record_list import RecordList, all_broken, all_records, text_of
@@ -30,6 +31,7 @@ class JsonFormat:
         self._limits = limits
         self._names: list[str] = options["records"].split(".") if options["records"] else []
         self._parser = self._records.parser
+        self._objects = {in_array: SeparatedObjects(in_array=in_array) for in_array in (True, False)}
 
     def blocks(self, content: Content, *, first_record: int) -> Iterator[RecordList]:
         number = 0
@@ -47,7 +49,7 @@ class JsonFormat:
             tokens = Tokens(pieces, self._limits)
             path = MemberPath(tokens, self._names)
             path.enter()
-            splitter = ValueSplitter(self._limits, in_array=True)
+            splitter = self._splitter(in_array=True)
             yield from _split(splitter, chain([tokens.take_rest()], pieces))
             tokens.give_back(splitter.rest or b"")
             path.leave()
@@ -57,12 +59,15 @@ class JsonFormat:
             found = f"it begins with {begin[:20].decode(errors='replace')!r}" if begin else "it is empty"
             raise FileFault(Stage.PARSE, f"not JSON: {found}; expected an array of objects, or objects")
         in_array = begin.startswith(b"[")
-        splitter = ValueSplitter(self._limits, in_array=in_array)
+        splitter = self._splitter(in_array=in_array)
         yield from _split(splitter, chain([begin[1:] if in_array else begin], pieces))
         for rest in chain([splitter.rest or b""], pieces):
             if bare := rest.strip(_BLANKS):
                 after = bare[:20].decode(errors="replace")
                 raise FileFault(Stage.PARSE, f"not JSON: found {after!r} after the end of its array")
+
+    def _splitter(self, *, in_array: bool) -> ValueSplitter:
+        return ValueSplitter(self._limits, self._objects[in_array], in_array=in_array)
 
     def _pieces(self, content: Content) -> Iterator[bytes]:
         stream, total = Utf8Stream(content.stream(), "utf-8"), 0

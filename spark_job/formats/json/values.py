@@ -38,15 +38,16 @@ class Values:
 
 
 class ValueSplitter:
-    """Divides one text. `in_array`: the text begins behind the bracket of an array, whose end is the text's end.
+    """Divides one text. `in_array`: the text begins behind the bracket of an array, whose end is the text's end; and so
+    for `objects`.
 
     Raises FileFault for what is between two values, and for a value above the limit.
     """
 
-    def __init__(self, limits: Limits, *, in_array: bool) -> None:
+    def __init__(self, limits: Limits, objects: SeparatedObjects, *, in_array: bool) -> None:
         self._limits = limits
         self._in_array = in_array
-        self._objects = SeparatedObjects(in_array=in_array)
+        self._objects = objects
         self._depth = 1 if in_array else 0
         self._structure = Structure(self._depth)
         """Begins anew with what was waiting."""
