@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -21,9 +22,10 @@ class TextFormat(LineFormat):
     def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
         data = joined(blocks)
         try:
-            return Parsed(_values(data.decode().split("\n")), None, (), ())
-        except UnicodeDecodeError:
+            lines = pc.split_pattern(pa.array([data], pa.large_string()), "\n").flatten()
+        except pa.ArrowInvalid:  # not UTF-8
             return _line_by_line(data.split(b"\n"))
+        return Parsed(_table(lines.cast(pa.string())), None, (), ())
 
     def decide(self, deferred: DataFrame) -> DataFrame:
         return all_refused(deferred, self._schema)
@@ -38,8 +40,8 @@ def _line_by_line(lines: Sequence[bytes]) -> Parsed:
         except UnicodeDecodeError as error:
             refused.append((number, f"not UTF-8 at byte {error.start}: {error.reason}"))
             undecodable.append(line)
-    return Parsed(_values(texts), positions, refused, undecodable)
+    return Parsed(_table(pa.array(texts, pa.string())), positions, refused, undecodable)
 
 
-def _values(texts: Sequence[str]) -> pa.Table:
-    return pa.table([pa.array(texts, pa.string())], names=["value"])
+def _table(values: pa.Array) -> pa.Table:
+    return pa.table([values], names=["value"])
