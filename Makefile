@@ -61,7 +61,7 @@ quick: setup-python
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	@$(BIN)/python -m pytest -q -n auto -m "not spark" tests/unit
+	@$(BIN)/python -m pytest -q -n auto -m "not spark" tests/unit tests/spark/test_table_engines.py tests/spark/test_task_engines.py
 
 check: setup check-stack
 	$(BIN)/ruff format --check .

@@ -166,7 +166,8 @@ def _many_pipelines(data: Dataset, found: Measured, options: RunOptions) -> None
                 some = [Path(data.folder, path) for path in data.paths[n * FEW : (n + 1) * FEW]]
                 landings[f"p{n}"] = copied(some, Path(data.folder), folder / "landing" / f"p{n}")
             found.note("pipelines", engine, timed(ingestion(config_of(folder, landings), engine)))
-            _check(folder / "tables" / "p0", 10 * FEW)
+            for name in landings:
+                _check(folder / "tables" / name, 10 * FEW)
 
 
 def _backlog(data: Dataset, found: Measured, options: RunOptions, turn: int) -> None:

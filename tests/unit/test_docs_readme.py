@@ -31,3 +31,14 @@ def test_the_benchmark_figures_in_the_readme_are_those_of_the_performance_page()
         assert f"| {what} | {ours} s | {sparks} s | {goal}, {verdict} |" in text("README.md")
     ratio = row_of("docs/performance.md", "throughput over S3")[1].split()[0]
     assert re.search(rf"reaches {re.escape(ratio)} of the throughput\s+of a local disk", text("README.md"))
+
+
+def test_the_figures_of_the_local_engine_in_the_readme_are_those_of_the_performance_page() -> None:
+    def measured(goal: str) -> float:
+        return float(row_of("docs/performance.md", f"engine | {goal}")[3].split()[0])
+
+    secs, mb = measured("`blizzard run --once`, three small files"), measured("peak memory of a run of three files")
+    told = f"{secs:.1f} seconds from the start of the process to its exit, and {round(mb, -1):.0f} MB."
+    assert f"Three small files take {told}" in text("README.md")
+    loop = 1 / measured("big, whole process")
+    assert f"beside the local engine it takes {loop:.2f} of the time" in text("README.md")

@@ -17,7 +17,8 @@ from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.file_layout import checkpoint_interval
 
 MAX_FILES = 40_000
-"""deltalake holds all files of a table in memory, some 2 KB each, and copies them at each commit, in 4 µs each."""
+"""deltalake holds all files of a table in memory, and copies what it holds at each commit: some 6 KB and 2 µs for each
+file. With so many a job takes about 400 MB, and its commits stay below 0.2 s."""
 
 
 class OpenTable:
