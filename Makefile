@@ -16,7 +16,7 @@ help:
 	@echo "make local-aws  the whole stack on this machine, until Ctrl-C; CONFIG=… names another configuration"
 	@echo "make test     all checks and all tests (sets up first), in four workers; PYTEST='-k sweep' runs some"
 	@echo "make test-localstack  sam deploy and aws s3 cp on LocalStack, from files to rows: a quarter of an hour (sets up first; no Docker)"
-	@echo "make quick    format, lint, types and unit tests, in five minutes, without Java"
+	@echo "make quick    format, lint, types, unit tests and the local engine's contract, in five minutes, without Java"
 	@echo "make check    format, lint, types, import contracts, template and container (make check-stack: only these two)"
 	@echo "make format   format the code and fix what ruff can fix"
 	@echo "make setup    virtual environment, jars, log store, class archive; PYTHON=… names the interpreter"
