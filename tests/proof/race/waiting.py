@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-MAX_WAIT_SECS = 60.0
+MAX_WAIT_SECS = 120.0
 """Maximum wait for another job."""
 
 
