@@ -51,17 +51,30 @@ READERS = "programs that read it have to know that"
 FIRST_BATCH = "its columns are those that the first batch shows, and `derive` and `constraints` are checked then"
 
 
-def compared(pipeline: Pipeline, source: Source, s3: S3Settings, cluster: Cluster | None = None) -> Comparison:
-    """`cluster`: of a source of topics, with its topics; None: the brokers do not answer."""
+def compared(
+    pipeline: Pipeline,
+    source: Source,
+    s3: S3Settings,
+    cluster: Cluster | None = None,
+    *,
+    derived: Sequence[StructField] = (),
+) -> Comparison:
+    """`cluster`: of a source of topics, with its topics; None: the brokers do not answer. `derived`: columns that
+    only Spark derives, as it says, if it was asked."""
     engine = LocalEngine(s3, partial(table_options, [pipeline.table_uri], s3), silent, cores=1)
     try:
-        return _compared(pipeline, source, s3, engine, cluster)
+        return _compared(pipeline, source, s3, engine, cluster, derived)
     finally:
         engine.close()
 
 
 def _compared(
-    pipeline: Pipeline, source: Source, s3: S3Settings, engine: LocalEngine, cluster: Cluster | None
+    pipeline: Pipeline,
+    source: Source,
+    s3: S3Settings,
+    engine: LocalEngine,
+    cluster: Cluster | None,
+    derived: Sequence[StructField],
 ) -> Comparison:
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     table = _opened(pipeline.table_uri, s3)
@@ -71,7 +84,7 @@ def _compared(
     schema = late_schema_of(source, description.schema) if source.infers_schema else source.record_ddl
     wanted = table_source(pipeline, source, identity, schema)
     found = Comparison(identity.source_id, pipeline.table_uri, table.version())
-    columns = _columns(wanted, description)
+    columns = _columns(wanted, description, derived)
     changes = configured_changes(
         description,
         columns,
@@ -79,7 +92,7 @@ def _compared(
         constraints=wanted.constraints,
         others=wanted.other_columns | RESERVED,
     )
-    unknown = _of_unknown_type(wanted, description)
+    unknown = _of_unknown_type(wanted, description, derived)
     found.changes += _changes(description, changes, unknown)
     _add_refusals(found, description, changes)
     _ask_local_engine(found, pipeline, wanted, changes, engine)
@@ -130,7 +143,7 @@ def _add_refusals(found: Comparison, table: TableDescription, changes: Configure
 def _made(pipeline: Pipeline, source: Source, wanted: TableSource, engine: LocalEngine) -> Comparison:
     """Of a table that does not exist yet."""
     found = Comparison(wanted.source_id, pipeline.table_uri, None, changes=["makes the table"])
-    columns = _columns(wanted, NO_TABLE)
+    columns = _columns(wanted, NO_TABLE, ())
     found.changes += _features(NO_TABLE, columns)
     try:
         TablePreparation(engine.table(wanted), wanted).start_transaction()
@@ -166,9 +179,10 @@ def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
         return None
 
 
-def _columns(wanted: TableSource, table: TableDescription) -> list[StructField]:
-    """Of a column that only Spark derives, the type is taken for that of the table; without one it is left out."""
-    known = _known_columns(wanted)
+def _columns(wanted: TableSource, table: TableDescription, asked: Sequence[StructField]) -> list[StructField]:
+    """Of a column that only Spark derives, and that it was not `asked` for, the type is taken for that of the table;
+    without one it is left out."""
+    known = {field.name: field for field in asked} | _known_columns(wanted)
     configured = columns_of(wanted.schema).fields
     record = record_columns(wanted, configured, table.schema)
     in_table = {one.name: one for one in table.schema}
@@ -186,9 +200,9 @@ def _known_columns(wanted: TableSource) -> dict[str, StructField]:
     return known_columns(wanted.derive, [*columns_of(wanted.schema), *path_columns(wanted), SOURCE_COLUMN])
 
 
-def _of_unknown_type(wanted: TableSource, table: TableDescription) -> list[StructField]:
-    """Columns that the table lacks, and that only Spark derives: of no type, since only Spark knows it."""
-    names = {*_known_columns(wanted), *table.schema.names}
+def _of_unknown_type(wanted: TableSource, table: TableDescription, asked: Sequence[StructField]) -> list[StructField]:
+    """Columns that the table lacks, and that only Spark derives, if it was not `asked`: they have no type here."""
+    names = {*_known_columns(wanted), *table.schema.names, *(field.name for field in asked)}
     return [StructField(name, NullType()) for name in wanted.derive if name not in names]
 
 
