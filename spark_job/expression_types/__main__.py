@@ -19,8 +19,9 @@ SESSION = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.log.level": "OFF",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-"""It analyses expressions, and neither reads nor writes: it needs no jars of Delta."""
+"""It analyses expressions, and neither reads nor writes: it needs no jars of Delta, nor a thorough compiler."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
