@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Thread
 
@@ -25,6 +25,7 @@ from spark_job.engines.spark.spark_errors import SPARK_ERRORS
 JAVA_ENDED = "JAVA_GATEWAY_EXITED"
 """Spark's name of the error that Java has ended before it could be talked to."""
 JAVA_STARTS = 2
+LOCAL_ADDRESS = {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def lazy_session(
@@ -63,11 +64,22 @@ def with_java_and_jars(
     Raises SetupError when Java or the jars are missing or Java does not start, since Spark's own errors do not say so.
     """
 
+    # The address needs no lookup of the machine's name, which may be unknown. Executors elsewhere need that name.
+    address = {} if on_cluster else LOCAL_ADDRESS
+    return _with_java(session, partial(java_for_spark, jars), address)
+
+
+def with_java(session: Callable[[], SparkSession]) -> Callable[[], SparkSession]:
+    """The same for a session that needs no jars."""
+    return _with_java(session, find_java, LOCAL_ADDRESS)
+
+
+def _with_java(
+    session: Callable[[], SparkSession], find: Callable[[], Java], address: Mapping[str, str]
+) -> Callable[[], SparkSession]:
     @lru_cache(maxsize=1)
     def checked() -> SparkSession:
-        java = java_for_spark(jars)
-        # The address needs no lookup of the machine's name, which may be unknown. Executors elsewhere need that name.
-        address = {} if on_cluster else {"SPARK_LOCAL_IP": "127.0.0.1"}
+        java = find()
         set_variables({**address, **variables(), "JAVA_HOME": str(java.home)})
         return _started(session, java)
 

@@ -43,7 +43,8 @@ def _versions(source: AuditedSource, sources: Sequence[SourceIdentity]) -> dict[
     since: dict[str, int] = {}
     for entry in table_history(source.state, sources):
         for field in entry.fields or ():
-            if entry.version is not None and field.was is None and field.type is not None:
+            is_new = field.was is None or field.renamed_from is not None
+            if entry.version is not None and is_new and field.type is not None:
                 since.setdefault(field.path, entry.version)
     return since
 

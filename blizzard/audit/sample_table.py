@@ -106,15 +106,19 @@ def configuration(config: Config, identity: SourceIdentity, folder: Path) -> str
     pipeline = document_of(config)["pipelines"][identity.pipeline]
     source = config.pipelines[identity.pipeline].sources[identity.source]
     own = pipeline["sources"][identity.source] | {"inventory": None}
-    if not any(FORMATS[name].fixed_schema for name in source.formats):  # to the others it is forbidden
-        own["max_new_columns"] = 0
-    sources = {identity.source: own}
+    sources = {identity.source: _adds_none(own)}
     if changes := _changes_of_others(config.pipelines[identity.pipeline], source):
         (folder / OTHERS).mkdir()
-        sources[f"beside-{identity.source[:50]}"] = own | {"uri": f"file://{folder}/{OTHERS}/", **changes}
+        beside = own | {"uri": f"file://{folder}/{OTHERS}/", **changes}
+        sources[f"beside-{identity.source[:50]}"] = _adds_none(beside)
     pipeline |= {"table_uri": f"file://{folder}/{TABLE}", "sources": sources, "linger_secs": 0}
     pipeline |= {"constraints": {}, "cluster_by": [], "table_properties": {}}  # the table has its own
     return text_of({"pipelines": {identity.pipeline: pipeline}})
+
+
+def _adds_none(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """No column, whatever `new_fields` says."""
+    return {**options, "max_new_columns": 0} if options["new_fields"] == "add" else options
 
 
 def _changes_of_others(pipeline: Pipeline, source: Source) -> Mapping[str, str]:

@@ -126,7 +126,10 @@ def _by(entry: HistoryEntry, field: HistoryField) -> str:
 
 
 def _who(entry: HistoryEntry) -> str:
-    return entry.source or entry.operation or "unknown"
+    """Of a change that is not of a known source, what its commit calls itself."""
+    if entry.source is not None:
+        return entry.source
+    return "unknown" if entry.operation is None else f"another writer: {entry.operation}"
 
 
 def _version(entry: HistoryEntry) -> str:

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
+from blizzard.cli.asked_spark import AskedSpark, Key, asked_spark, of_spark
 from blizzard.cli.options import File
 from blizzard.config import expression_checks
 from blizzard.config.expression_checks import Evaluation
 from blizzard.config.kafka_options import KafkaOptions
 from blizzard.config.left_to_spark import refused_by_engine
 from blizzard.config.load import LoadResult, read_config_file
-from blizzard.config.model import Pipeline, Source
+from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.problems import Problem, dotted
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError
@@ -30,6 +31,9 @@ def command(
     against_table: Annotated[
         bool, typer.Option("--against-table", help="Also say what the next run would change in the tables.")
     ] = False,
+    ask_spark: Annotated[
+        bool, typer.Option("--ask-spark", help="Start Spark, and let it check the expressions that only it evaluates.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, for programs.")] = False,
 ) -> None:
     """Report every problem in a configuration.
@@ -37,19 +41,26 @@ def command(
     Exit code 0: the configuration is valid, and its sources are listed. 1: with --against-table, a run would be
     refused. 2: it has problems.
     """
-    result = read_config_file(file, variables())
-    tables = _compared(file) if against_table and not result.problems else None
+    result, asked = read_config_file(file, variables()), None
+    if ask_spark and result.config is not None and any(of_spark(result.config)):
+        asked = asked_spark(file)
+        result = LoadResult(None, asked.problems) if asked.problems else result
+    tables = _compared(file, asked) if against_table and not result.problems else None
     if as_json:
-        typer.echo(json.dumps(_as_json(file, result) | ({} if tables is None else {"tables": tables}), indent=2))
+        found = _as_json(file, result, asked)
+        typer.echo(json.dumps(found | ({} if tables is None else {"tables": tables}), indent=2))
     else:
-        typer.echo("\n".join([*_lines(file, result), *_table_lines(tables or [])]))
+        typer.echo("\n".join([*_lines(file, result, asked), *_table_lines(tables or [])]))
     raise typer.Exit(2 if result.problems else int(any(table["refused"] for table in tables or ())))
 
 
-def _compared(file: str) -> list[dict[str, Any]]:
+def _compared(file: str, asked: AskedSpark | None) -> list[dict[str, Any]]:
     """One for each source. The comparison needs packages of the job, which commands do not import."""
     command_line = [sys.executable, "-m", "spark_job.against_table", "--config", file]
-    ended = subprocess.run(command_line, env=dict(variables()), capture_output=True, text=True, check=False)
+    fields = json.dumps({} if asked is None else asked.fields)
+    ended = subprocess.run(
+        command_line, input=fields, env=dict(variables()), capture_output=True, text=True, check=False
+    )
     try:
         tables: list[dict[str, Any]] = json.loads(ended.stdout)
     except ValueError:
@@ -67,18 +78,31 @@ def _table_lines(tables: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield from (f"  ({line})" for line in table["notes"])
 
 
-def _lines(file: str, result: LoadResult) -> list[str]:
+def _lines(file: str, result: LoadResult, asked: AskedSpark | None) -> list[str]:
     if result.config is None:
         count = len(result.problems)
         return [*map(str, result.problems), f"{file}: {count} problem{'s' * (count != 1)}"]
     lines = [_line(pipeline, source) for pipeline, source in result.config.sources()]
+    types = {} if asked is None else asked.types
     for pipeline in result.config.pipelines.values():
         for source in pipeline.sources.values():
             found = expression_checks.derived(source).items()
-            lines += [f"{source.id}: column {name}: {_evaluated(one)}" for name, one in found]
-        checks = expression_checks.constraints(pipeline).items()
-        lines += [f"{pipeline.name}: constraint {name}: {_evaluated(one)}" for name, one in checks]
+            known = {name: types.get((pipeline.name, source.name, name)) for name, _ in found}
+            late = source.infers_schema
+            lines += [f"{source.id}: column {name}: {_evaluated(one, known[name], late=late)}" for name, one in found]
+        for name, one in expression_checks.constraints(pipeline).items():
+            kind = types.get((pipeline.name, None, name))
+            late = any(source.infers_schema for source in pipeline.sources.values())
+            lines.append(f"{pipeline.name}: constraint {name}: {_evaluated(one, kind, late=late)}")
+    lines += _unchecked(file, result.config) if asked is None else ()
     return [*lines, *(f"{pipeline}: warning: {text}" for pipeline, text in _warnings(result))]
+
+
+def _unchecked(file: str, config: Config) -> Iterator[str]:
+    count = len([*of_spark(config)])
+    if count:
+        what = "1 expression by Spark was" if count == 1 else f"{count} expressions by Spark were"
+        yield f"{what} not checked: `blizzard validate {file} --ask-spark` starts Spark and asks it"
 
 
 def _warnings(result: LoadResult) -> Iterator[tuple[str, str]]:
@@ -88,12 +112,16 @@ def _warnings(result: LoadResult) -> Iterator[tuple[str, str]]:
             yield pipeline.name, f"`engine: {pipeline.engine}` refuses {what}: Spark is needed for it"
 
 
-def _evaluated(found: Evaluation) -> str:
-    if found.by is None:
-        return f"{found.sql}: checked when `schema: infer` has found the columns"
+def _evaluated(found: Evaluation, kind: str | None, *, late: bool) -> str:
+    """`kind`: what Spark says of its type, if it was asked. `late`: whether it waits for the columns of an inferred
+    schema, unless the fast reader knows what it needs."""
     if found.by == "reader":
         return f"{found.sql}: by the fast reader"
-    return f"{found.sql}: by Spark, because it has {found.why_spark}"
+    checked = "checked when `schema: infer` has found the columns"
+    if found.by is None:
+        return f"{found.sql}: {checked}"
+    then = f"; {checked}" if late else f"; its type is {kind}" if kind else ""
+    return f"{found.sql}: by Spark, because it has {found.why_spark}{then}"
 
 
 def _line(pipeline: Pipeline, source: Source) -> str:
@@ -109,7 +137,8 @@ def _place(source: Source) -> str:
     return f"topic{'s' * (len(kafka.topics) > 1)} {', '.join(kafka.topics)} of {kafka.bootstrap_servers}"
 
 
-def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
+def _as_json(file: str, result: LoadResult, asked: AskedSpark | None) -> dict[str, Any]:
+    types: Mapping[Key, str] = {} if asked is None else asked.types
     sources = result.config.sources() if result.config else ()
     return {
         "file": file,
@@ -124,8 +153,8 @@ def _as_json(file: str, result: LoadResult) -> dict[str, Any]:
                 "kafka": None if source.kafka is None else _topics(source.kafka),
                 "format": source.format,
                 "table_uri": pipeline.table_uri,
-                "derive": _expressions(expression_checks.derived(source)),
-                "constraints": _expressions(expression_checks.constraints(pipeline)),
+                "derive": _expressions(expression_checks.derived(source), types, (pipeline.name, source.name)),
+                "constraints": _expressions(expression_checks.constraints(pipeline), types, (pipeline.name, None)),
             }
             for pipeline, source in sources
         ],
@@ -136,9 +165,18 @@ def _topics(kafka: KafkaOptions) -> dict[str, Any]:
     return {name: getattr(kafka, name) for name in ("bootstrap_servers", "topics", "topic_pattern")}
 
 
-def _expressions(found: Mapping[str, Evaluation]) -> list[dict[str, Any]]:
+def _expressions(
+    found: Mapping[str, Evaluation], types: Mapping[Key, str], place: tuple[str, str | None]
+) -> list[dict[str, Any]]:
     return [
-        {"name": name, "expression": one.sql, "evaluated_by": one.by, "why_spark": one.why_spark}
+        {
+            "name": name,
+            "expression": one.sql,
+            "evaluated_by": one.by,
+            "why_spark": one.why_spark,
+            "type": types.get((*place, name)) if one.type is None else str(one.type),
+            "checked": one.by == "reader" or (*place, name) in types,
+        }
         for name, one in found.items()
     ]
 

@@ -25,6 +25,7 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
             if getattr(source, option) != SchemaRuleOptions.model_fields[option].default:
                 problems.add((*path, option), f"is not possible with `format: {without[0]}`; remove it")
         return
+    _check_limit(source, path, problems)
     _check_xml(source, (*path, "new_fields"), problems)
     if source.infers_schema:
         if not problems.has((*path, "fields")):
@@ -42,6 +43,16 @@ def check_schema_rules(source: Source, path: Path, problems: Problems) -> None:
     if not problems.has((*path, "fields")):
         _check_fields(source, columns, (*path, "fields"), problems)
         _check_header(source, found, path, problems)
+
+
+def _check_limit(source: Source, path: Path, problems: Problems) -> None:
+    """Of another value than the default: the published form of a configuration has all defaults."""
+    is_set = source.max_new_columns != SchemaRuleOptions.model_fields["max_new_columns"].default
+    if is_set and not source.schema_rules.tells_field_kinds and not problems.has((*path, "new_fields")):
+        text = (
+            f"has no effect with `new_fields: {source.new_fields}`, only with add; remove it, or set `new_fields: add`"
+        )
+        problems.add((*path, "max_new_columns"), text)
 
 
 def _check_xml(source: Source, path: Path, problems: Problems) -> None:

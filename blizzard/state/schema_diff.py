@@ -9,14 +9,18 @@ from blizzard.config.field_places import in_place
 
 _NAMES: Mapping[str, str] = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 """Types by their name in the log, where DDL has another one."""
+_ID = "delta.columnMapping.id"
+"""The key of a field's metadata that stays when it is renamed."""
 
 
 class Difference(NamedTuple):
-    """`path`: as in `FieldChange`. `type`: in DDL; None: the field is gone. `was`: before; None: it is new."""
+    """`path`: as in `FieldChange`. `type`: in DDL; None: the field is gone. `was`: before; None: it is new.
+    `renamed_from`: its path before, if that was another one."""
 
     path: str
     type: str | None
     was: str | None
+    renamed_from: str | None = None
 
 
 def differences(before: str | None, after: str) -> list[Difference]:
@@ -27,15 +31,28 @@ def differences(before: str | None, after: str) -> list[Difference]:
 
 def _of_structs(before: Any, after: Any, prefix: str) -> Iterator[Difference]:
     known, now = ({field["name"]: field for field in struct["fields"]} for struct in (before, after))
+    renamed = _renamed(known, now)
     for name, field in now.items():
         path = f"{prefix}{in_place(name)}"
-        if name not in known:
-            yield Difference(path, _field_text(field), None)
-        else:
+        if name in known:
             yield from _of_fields(known[name], field, path)
+        elif (former := renamed.get(name)) is not None:
+            yield Difference(path, _field_text(field), _field_text(known[former]), f"{prefix}{in_place(former)}")
+        else:
+            yield Difference(path, _field_text(field), None)
     for name, field in known.items():
-        if name not in now:
+        if name not in now and name not in renamed.values():
             yield Difference(f"{prefix}{in_place(name)}", None, _field_text(field))
+
+
+def _renamed(known: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
+    """By name the former one."""
+    former = {_id(field): name for name, field in known.items() if name not in now and _id(field) is not None}
+    return {name: former[_id(field)] for name, field in now.items() if name not in known and _id(field) in former}
+
+
+def _id(field: Any) -> Any:
+    return field.get("metadata", {}).get(_ID)
 
 
 def _of_fields(before: Any, after: Any, path: str) -> Iterator[Difference]:

@@ -4,18 +4,21 @@ The log has every change, also of others and of a changed configuration, but for
 have only what files have brought, with the file, and stay.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from blizzard.config.field_places import in_place
-from blizzard.errors import BucketMissing, NotFound, UnreadableState
+from blizzard.config.source_names import state_prefix
+from blizzard.errors import BucketMissing, LogDamaged, NotFound, UnreadableState
 from blizzard.state.checkpoint import schema_change_of
 from blizzard.state.delta_log import WHOLE_LOG, Commit, DeltaLogTail
-from blizzard.state.identity import SourceIdentity
+from blizzard.state.identity import SourceIdentity, source_of_app_id
 from blizzard.state.schema_changes import ChangeRecord, ChangeRecords, FieldChange
 from blizzard.state.schema_diff import Difference, differences
 from blizzard.state.schema_origin import Origin, decode
+from blizzard.state.txns import txns_of
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 
@@ -35,8 +38,13 @@ class HistoryField:
     file: str | None = None
     record: int | None = None
     origin: str | None = None
+    renamed_from: str | None = None
+    """The path before, of one that was renamed; `was` is then the type that it had there."""
 
     def __str__(self) -> str:
+        if self.renamed_from is not None:
+            kind = self.type if self.was == self.type else f"{self.was} -> {self.type}"
+            return f"{self.renamed_from} -> {self.path} {kind}"
         if self.type is None:
             return f"- {self.path}"
         return f"+ {self.path} {self.type}" if self.was is None else f"{self.path}: {self.was} -> {self.type}"
@@ -75,14 +83,25 @@ class _Log:
 
 
 def table_history(store: ObjectStore, sources: Sequence[SourceIdentity]) -> list[HistoryEntry]:
-    """Oldest first. `store`: the table's; `sources`: all that write to it. Reads the whole log. Raises
-    UnreadableState."""
+    """Oldest first. `store`: the table's; `sources`: all that write to it. Those that did before are found by their
+    Txns. Reads the whole log. Raises UnreadableState."""
     log = _read_log(store)
+    sources = [*sources, *_former_sources(store, log, {source.source_id for source in sources})]
     records = {(source.app_id, record.sequence): record for source in sources for record in _landed(store, source, log)}
     entries = [*_from_log(log, records, {source.app_id: source.source_id for source in sources})]
     told = {entry.version for entry in entries}
     entries += [_entry(record) for record in records.values() if record.version is None or record.version not in told]
     return sorted(entries, key=lambda entry: (entry.ts or 0.0, -1 if entry.version is None else entry.version))
+
+
+def _former_sources(store: ObjectStore, log: _Log, known: Collection[str]) -> Iterator[SourceIdentity]:
+    """That have committed to the table, and are not `known`: they were taken out of the configuration, or renamed."""
+    app_ids = {*log.newest}
+    with suppress(LogDamaged, BucketMissing):  # then those count of which the log still has a commit
+        app_ids |= {txn.app_id for txn in txns_of(store)}
+    for source_id in sorted({source_of_app_id(app_id) or "" for app_id in app_ids} - {"", *known}):
+        pipeline, _, source = source_id.partition(":")
+        yield SourceIdentity(pipeline, source, state_prefix(pipeline, source))
 
 
 def _read_log(store: ObjectStore) -> _Log:
@@ -161,11 +180,12 @@ def _fields(
 def _field(found: Difference, brought: FieldChange | None, origin: Origin | None) -> HistoryField:
     if brought is not None:
         return replace(_told(brought), type=found.type, was=found.was)
+    plain = HistoryField(found.path, found.type, found.was, renamed_from=found.renamed_from)
     if origin is None:
-        return HistoryField(*found)
+        return plain
     if origin.first is not None and found.path in map(in_place, origin.inferred):
-        return HistoryField(*found, origin.first.records, origin.first.file, origin=INFERRED)
-    return HistoryField(*found, origin=CONFIGURATION)
+        return replace(plain, records=origin.first.records, file=origin.first.file, origin=INFERRED)
+    return replace(plain, origin=CONFIGURATION)
 
 
 def _told(brought: FieldChange) -> HistoryField:

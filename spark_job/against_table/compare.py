@@ -6,7 +6,7 @@ from functools import partial
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import NullType, StructField, StructType
 
 from blizzard.config.engine_name import EngineName
 from blizzard.config.model import Pipeline, Source
@@ -15,11 +15,13 @@ from blizzard.kafka.brokers import Cluster
 from blizzard.log import silent
 from blizzard.state.identity import APP_ID_PREFIX, SourceIdentity
 from blizzard.state.txns import txns_of
+from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.against_table.comparison import Comparison
 from spark_job.against_table.files import begin, compare_files, former_sources
 from spark_job.against_table.left_out import checks_of_left_out
+from spark_job.against_table.stays import stays
 from spark_job.against_table.topics import begin_topics
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.local.table_options import table_options
@@ -49,27 +51,40 @@ READERS = "programs that read it have to know that"
 FIRST_BATCH = "its columns are those that the first batch shows, and `derive` and `constraints` are checked then"
 
 
-def compared(pipeline: Pipeline, source: Source, s3: S3Settings, cluster: Cluster | None = None) -> Comparison:
-    """`cluster`: of a source of topics, with its topics; None: the brokers do not answer."""
+def compared(
+    pipeline: Pipeline,
+    source: Source,
+    s3: S3Settings,
+    cluster: Cluster | None = None,
+    *,
+    derived: Sequence[StructField] = (),
+) -> Comparison:
+    """`cluster`: of a source of topics, with its topics; None: the brokers do not answer. `derived`: columns that
+    only Spark derives, as it says, if it was asked."""
     engine = LocalEngine(s3, partial(table_options, [pipeline.table_uri], s3), silent, cores=1)
     try:
-        return _compared(pipeline, source, s3, engine, cluster)
+        return _compared(pipeline, source, s3, engine, cluster, derived)
     finally:
         engine.close()
 
 
 def _compared(
-    pipeline: Pipeline, source: Source, s3: S3Settings, engine: LocalEngine, cluster: Cluster | None
+    pipeline: Pipeline,
+    source: Source,
+    s3: S3Settings,
+    engine: LocalEngine,
+    cluster: Cluster | None,
+    derived: Sequence[StructField],
 ) -> Comparison:
     identity = SourceIdentity(pipeline.name, source.name, source.state_prefix)
     table = _opened(pipeline.table_uri, s3)
     if table is None:
         return _made(pipeline, source, table_source(pipeline, source, identity, source.record_ddl), engine)
-    description = describe(table)
+    description, store = describe(table), open_store(pipeline.table_uri, s3, may_be_missing=True)
     schema = late_schema_of(source, description.schema) if source.infers_schema else source.record_ddl
     wanted = table_source(pipeline, source, identity, schema)
     found = Comparison(identity.source_id, pipeline.table_uri, table.version())
-    columns = _columns(wanted, description)
+    columns = _columns(wanted, description, derived)
     changes = configured_changes(
         description,
         columns,
@@ -77,18 +92,17 @@ def _compared(
         constraints=wanted.constraints,
         others=wanted.other_columns | RESERVED,
     )
-    found.changes += _changes(description, changes)
-    found.refused += changes.refused
-    found.notes += [WAYS_OUT] if changes.refused else []
-    _check_txns(found, description)
+    unknown = _of_unknown_type(wanted, description, derived)
+    found.changes += _changes(description, changes, unknown)
+    _add_refusals(found, description, changes)
     _ask_local_engine(found, pipeline, wanted, changes, engine)
     evolution = wanted.evolution
     if not (evolution.add or evolution.others_add):  # else files have brought columns
         found.notes += _left_out(changes)
     found.notes += checks_of_left_out(description, columns)
-    _add_rules(found, pipeline, _after(description, changes), columns, wanted)
-    found.notes += _only_when_made(description, columns, wanted)
-    _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster)
+    _add_rules(found, pipeline, _after(description, [*changes.added, *unknown]), columns, wanted)
+    found.notes += stays(store, description, columns, wanted)
+    _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster, store=store)
     return found
 
 
@@ -101,9 +115,10 @@ def _add_rows_of_before(
     engine: LocalEngine,
     s3: S3Settings,
     cluster: Cluster | None,
+    store: ObjectStore,
 ) -> None:
-    """What the run makes of what the table has of the same files or topics."""
-    txns = {txn.app_id for txn in txns_of(open_store(pipeline.table_uri, s3, may_be_missing=True))}
+    """What the run makes of what the table has of the same files or topics. `store`: of the table."""
+    txns = {txn.app_id for txn in txns_of(store)}
     is_new = f"{APP_ID_PREFIX}{source.id}" not in txns
     if source.kafka is not None:
         if is_new:
@@ -116,7 +131,9 @@ def _add_rows_of_before(
     found.notes += former_sources(pipeline, txns) if is_new else ()
 
 
-def _check_txns(found: Comparison, table: TableDescription) -> None:
+def _add_refusals(found: Comparison, table: TableDescription, changes: ConfiguredChanges) -> None:
+    found.refused += changes.refused
+    found.notes += [WAYS_OUT] if changes.refused else []
     try:
         check_txns_are_kept(table.properties, found.table_uri)
     except PermanentError as error:
@@ -126,7 +143,7 @@ def _check_txns(found: Comparison, table: TableDescription) -> None:
 def _made(pipeline: Pipeline, source: Source, wanted: TableSource, engine: LocalEngine) -> Comparison:
     """Of a table that does not exist yet."""
     found = Comparison(wanted.source_id, pipeline.table_uri, None, changes=["makes the table"])
-    columns = _columns(wanted, NO_TABLE)
+    columns = _columns(wanted, NO_TABLE, ())
     found.changes += _features(NO_TABLE, columns)
     try:
         TablePreparation(engine.table(wanted), wanted).start_transaction()
@@ -162,9 +179,10 @@ def _opened(uri: str, s3: S3Settings) -> DeltaTable | None:
         return None
 
 
-def _columns(wanted: TableSource, table: TableDescription) -> list[StructField]:
-    """Of a column that only Spark derives, the type is taken for that of the table; without one it is left out."""
-    known = _known_columns(wanted)
+def _columns(wanted: TableSource, table: TableDescription, asked: Sequence[StructField]) -> list[StructField]:
+    """Of a column that only Spark derives, and that it was not `asked` for, the type is taken for that of the table;
+    without one it is left out."""
+    known = {field.name: field for field in asked} | _known_columns(wanted)
     configured = columns_of(wanted.schema).fields
     record = record_columns(wanted, configured, table.schema)
     in_table = {one.name: one for one in table.schema}
@@ -182,16 +200,24 @@ def _known_columns(wanted: TableSource) -> dict[str, StructField]:
     return known_columns(wanted.derive, [*columns_of(wanted.schema), *path_columns(wanted), SOURCE_COLUMN])
 
 
-def _changes(table: TableDescription, changes: ConfiguredChanges) -> Iterator[str]:
+def _of_unknown_type(wanted: TableSource, table: TableDescription, asked: Sequence[StructField]) -> list[StructField]:
+    """Columns that the table lacks, and that only Spark derives, if it was not `asked`: they have no type here."""
+    names = {*_known_columns(wanted), *table.schema.names, *(field.name for field in asked)}
+    return [StructField(name, NullType()) for name in wanted.derive if name not in names]
+
+
+def _changes(table: TableDescription, changes: ConfiguredChanges, unknown: Sequence[StructField]) -> Iterator[str]:
     for path, added in added_fields(table.schema, changes.added):
         what = "column" if len(path) == 1 else "field"
         yield f"adds {what} {'.'.join(path)} {added.dataType.simpleString()}; rows that are there have null"
+    for column in unknown:
+        yield f"adds column {column.name}, of the type that Spark finds; rows that are there have null"
     for one in changes.widened:
         yield f"widens column {one.text}, by Spark; the table then needs Spark for every commit"
     for name, sql in changes.constraints.items():
         yield f"adds constraint {name} ({sql}), by Spark, if every row of the table satisfies it"
     kinds = [StructField(one.path[0], one.after) for one in changes.widened]
-    yield from _features(table, [*changes.added, *kinds])
+    yield from _features(table, [*changes.added, *unknown, *kinds])
 
 
 def _features(table: TableDescription, columns: Sequence[StructField]) -> Iterator[str]:
@@ -207,8 +233,8 @@ def _left_out(changes: ConfiguredChanges) -> Iterator[str]:
         yield f"column {name} stays, with null in new rows: no source of the pipeline has it"
 
 
-def _after(table: TableDescription, changes: ConfiguredChanges) -> TableDescription:
-    if gets_mapping(table.properties, changes.added) is None:
+def _after(table: TableDescription, added: Sequence[StructField]) -> TableDescription:
+    if gets_mapping(table.properties, added) is None:
         return table
     return replace(table, properties={**table.properties, MAPPING_PROPERTY: "name"})
 
@@ -236,19 +262,3 @@ def _engine_notes(wanted: TableSource) -> Iterator[str]:
     for name, sql in wanted.derive.items():
         if name not in known:
             yield f"Spark evaluates column {name}: {sql}"
-
-
-def _only_when_made(table: TableDescription, columns: Sequence[StructField], wanted: TableSource) -> Iterator[str]:
-    comments = {field.name.lower(): field.metadata.get("comment") for field in table.schema}
-    for field in columns:
-        comment, known = field.metadata.get("comment"), comments.get(field.name.lower())
-        if field.name.lower() in comments and comment not in (None, known):
-            said = "no comment" if known is None else f"the comment {known!r}"
-            yield f"column {field.name}: the table has {said}, not {comment!r}: it is set only when a column is made"
-    for name, value in wanted.table_properties.items():
-        found = table.properties.get(name)
-        if found != value:
-            said = f"no {name}" if found is None else f"{name} = {found}"
-            yield f"table_properties: the table has {said}, not {name} = {value}: it is set only when a table is made"
-    if wanted.cluster_by and "clustering" not in table.writer_features:
-        yield "cluster_by: the table is not clustered: that happens only when a table is made"

@@ -27,9 +27,16 @@ def begin(found: Comparison, parts: SourceParts, schema: str) -> None:
     except RecoveryError as error:
         found.refused.append(str(error))
     except BlizzardError as error:
-        found.notes.append(f"whether the source was renamed, so that the run is refused, cannot be told: {error}")
+        found.notes.append(cannot_be_told("whether the source was renamed, so that the run is refused,", error))
     else:
         found.notes.append(WITHOUT_TXN if has_rows else BEGINS)
+
+
+def cannot_be_told(what: str, error: BlizzardError) -> str:
+    """What the run asks, whatever its engine is, is not asked of a table that only Spark reads."""
+    if isinstance(error, NeedsSpark):
+        return f"{what} cannot be told without Spark, which is needed for {error.reason}"
+    return f"{what} cannot be told: {error}"
 
 
 def former_sources(pipeline: Pipeline, txns: Collection[str]) -> Iterator[str]:
@@ -45,7 +52,7 @@ def compare_files(found: Comparison, parts: SourceParts, schema: str) -> None:
         entries = _newest(file_table(parts, schema))
         now = [(one, parts.files.head(one.path)) for one in entries]
     except BlizzardError as error:
-        found.notes.append(f"whether `uri` has moved cannot be told: {error}")
+        found.notes.append(cannot_be_told("whether `uri` has moved", error))
         return
     found.notes += _moved(parts, entries, now)
     if parts.source.on_overwrite == "replace" and any(info is not None and info.etag != one.etag for one, info in now):

@@ -6,7 +6,7 @@ from blizzard.kafka.brokers import Cluster
 from blizzard.kafka.former_sources import check_not_renamed, former_topics
 from blizzard.kafka.takeover import taken_over
 from spark_job.against_table.comparison import Comparison
-from spark_job.against_table.files import BEGINS, WITHOUT_TXN
+from spark_job.against_table.files import BEGINS, WITHOUT_TXN, cannot_be_told
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.wiring import TableParts
 
@@ -29,6 +29,6 @@ def begin_topics(
     except RecoveryError as error:
         found.refused.append(str(error))
     except BlizzardError as error:
-        found.notes.append(f"whether the source was renamed, so that the run is refused, cannot be told: {error}")
+        found.notes.append(cannot_be_told("whether the source was renamed, so that the run is refused,", error))
     else:
         found.notes.append(BEGINS)

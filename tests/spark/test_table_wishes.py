@@ -84,6 +84,23 @@ def test_columns_have_any_name(lake: EngineLake, clustered: bool) -> None:
         assert sql(lake, "DESCRIBE DETAIL {t}")[0]["clusteringColumns"] == ["`a b`"]
 
 
+def test_what_takes_effect_when_a_table_is_made_changes_none_that_exists(lake: EngineLake) -> None:
+    """As `validate --against-table` says; `tests/unit/test_against_table_stays.py` has the same of the local engine."""
+    lake.chosen = "spark"
+    lake.settings, lake.table_settings = {"schema": "id STRING, n INT"}, {"cluster_by": ["n"]}
+    lake.put("0.ndjson", {"id": "0", "n": 1}, {"id": "1"})
+    lake.run()
+    lake.settings = {"schema": "id STRING COMMENT 'the key', n INT NOT NULL"}
+    lake.table_settings = {"cluster_by": ["id"], "table_properties": {"owner": "me"}}
+    lake.put("1.ndjson", {"id": "2", "n": 1}, {"id": "3"})
+    lake.run()
+    assert (ids(lake), [letter["row"] for letter in lake.letters()]) == (["0", "1", "2"], [1])
+    [detail] = sql(lake, "DESCRIBE DETAIL {t}")
+    assert (detail["clusteringColumns"], detail["properties"].get("owner")) == (["n"], None)
+    fields = lake.spark().read.format("delta").load(str(lake.table)).schema
+    assert (fields["id"].metadata, fields["n"].nullable) == ({}, True)
+
+
 def test_a_name_that_needs_column_mapping_is_added_to_a_table_without(lake: EngineLake) -> None:
     lake.put("0.ndjson", {"id": "0", "n": 1})
     lake.run()

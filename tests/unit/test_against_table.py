@@ -13,6 +13,8 @@ from tests.unit.test_configuration_changes import NESTED, NESTED_MORE, begin
 
 __all__ = ["lake"]
 
+ONLY_WHEN_MADE = "that happens only when a table is made, or by ALTER TABLE … CLUSTER BY"
+
 
 def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
     lake.settings = {"schema": "id STRING, n INT, old STRING"}
@@ -35,6 +37,7 @@ def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytes
     assert table["changes"] == [
         "adds column x double; rows that are there have null",
         "adds column low string; rows that are there have null",
+        "adds column twice, of the type that Spark finds; rows that are there have null",
         "widens column n from int to bigint, by Spark; the table then needs Spark for every commit",
         "adds constraint positive (n > 0), by Spark, if every row of the table satisfies it",
     ]
@@ -44,30 +47,17 @@ def test_validate_says_what_the_next_run_changes(lake: EngineLake, capsys: pytes
         "column old stays, with null in new rows: no source of the pipeline has it",
         "Spark evaluates column twice: n * 2",
         "table_properties: the table has no owner, not owner = me: it is set only when a table is made",
-        "cluster_by: the table is not clustered: that happens only when a table is made",
+        f"cluster_by: the table is not clustered: {ONLY_WHEN_MADE}",
     ]
     assert lake.versions() == [0]
-
-
-def test_validate_says_that_a_comment_of_a_column_that_is_there_changes_nothing(
-    lake: EngineLake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    begin(lake, "id STRING COMMENT 'the key', n INT")
-    lake.settings = {"schema": "id STRING COMMENT 'a key', n INT COMMENT 'many', x INT COMMENT 'new'"}
-    code, table = told(lake, capsys)
-    assert (code, table["refused"]) == (0, [])
-    assert table["changes"] == ["adds column x int; rows that are there have null"]
-    assert table["notes"] == [
-        "column id: the table has the comment 'the key', not 'a key': it is set only when a column is made",
-        "column n: the table has no comment, not 'many': it is set only when a column is made",
-    ]
 
 
 def test_validate_says_which_fields_are_added(lake: EngineLake, capsys: pytest.CaptureFixture[str]) -> None:
     begin(lake, f"id STRING, {NESTED}")
     lake.settings = {"schema": f"id STRING, {NESTED_MORE}"}
     code, table = told(lake, capsys)
-    assert (code, table["refused"], table["notes"]) == (0, [], [])
+    assert (code, table["refused"]) == (0, [])
+    assert table["notes"][0].startswith("NOT NULL of s.t.y.z is not in the table")
     assert table["changes"] == [
         "adds field s.t.y struct<z:date>; rows that are there have null",
         "adds field s.b string; rows that are there have null",

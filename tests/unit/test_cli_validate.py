@@ -252,3 +252,43 @@ def test_help_imports_no_command() -> None:
     assert "blizzard.cli" in loaded
     assert not {f"blizzard.cli.{name}" for name in COMMANDS} & loaded
     assert not {"pydantic", "boto3", "pyspark", "pyarrow"} & loaded
+
+
+def test_expressions_that_only_spark_knows_are_said_not_to_be_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pipelines.yaml"
+    source = {"uri": "landing", "schema": "id STRING, n INT", "derive": {"low": "lower(id)", "odd": "foo(n)"}}
+    pipeline = {"table_uri": "lake", "sources": {"s": source}, "constraints": {"k": "n % 2 = 1", "plain": "n > 0"}}
+    file.write_text(json.dumps({"pipelines": {"p": pipeline}}))
+    assert main(["validate", str(file)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    asks = f"`blizzard validate {file} --ask-spark` starts Spark and asks it"
+    assert last == f"2 expressions by Spark were not checked: {asks}"
+    assert main(["validate", str(file), "--json"]) == 0
+    [found] = json.loads(capsys.readouterr().out)["sources"]
+    shown = [(one["name"], one["type"], one["checked"]) for one in (*found["derive"], *found["constraints"])]
+    assert shown == [("low", "string", True), ("odd", None, False), ("k", None, False), ("plain", "boolean", True)]
+
+
+def test_without_an_expression_of_spark_it_is_not_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    file = tmp_path / "pipelines.yaml"
+    source = {"uri": "landing", "schema": "id STRING, n INT", "derive": {"low": "lower(id)"}}
+    file.write_text(json.dumps({"pipelines": {"p": {"table_uri": "lake", "sources": {"s": source}}}}))
+    assert main(["validate", str(file), "--ask-spark"]) == 0
+    assert "not checked" not in capsys.readouterr().out
+
+
+def test_what_waits_for_an_inferred_schema_is_not_left_to_the_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "pipelines.yaml"
+    source = {"uri": "landing", "schema": "infer", "derive": {"odd": "foo(_source.file)"}}
+    file.write_text(json.dumps({"pipelines": {"p": {"table_uri": "lake", "sources": {"s": source}}}}))
+    assert main(["validate", str(file)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    said = "by Spark, because it has the function foo; checked when `schema: infer` has found the columns"
+    assert last == f"p:s: column odd: foo(_source.file): {said}"

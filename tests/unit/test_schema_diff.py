@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from blizzard.state.schema_diff import differences
+from blizzard.state.schema_diff import Difference, differences
 from spark_job.table.schema import columns_of
 
 
@@ -44,3 +44,20 @@ def test_notes_of_a_column_are_no_difference() -> None:
     noted = json.loads(schema("a INT"))
     noted["fields"][0]["metadata"] = {"comment": "of the producer", "delta.typeChanges": []}
     assert differences(schema("a INT"), json.dumps(noted)) == []
+
+
+def numbered(ddl: str, *ids: int) -> str:
+    """As of a table with column mapping."""
+    found = json.loads(schema(ddl))
+    for field, number in zip(found["fields"], ids, strict=True):
+        field["metadata"] = {"delta.columnMapping.id": number}
+    return json.dumps(found)
+
+
+def test_a_field_that_is_renamed_is_the_same_one() -> None:
+    before, after = numbered("a INT, b INT, c INT", 1, 2, 3), numbered("a INT, `x y` BIGINT, c STRING", 1, 2, 4)
+    renamed = Difference("x y", "bigint", "int", "b")
+    assert differences(before, after) == [renamed, Difference("c", "string", "int")]
+    swapped = differences(numbered("a INT, b INT", 1, 2), numbered("b INT, c INT", 3, 2))
+    assert {str(one.path): one.renamed_from for one in swapped} == {"c": None, "a": None}
+    assert [one.path for one in differences(schema("a INT"), numbered("b INT", 1))] == ["b", "a"]

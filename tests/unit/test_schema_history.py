@@ -14,8 +14,9 @@ from blizzard.cli import main
 from blizzard.state.delta_log import commit_key
 from spark_job.loop.evolution import Evolution
 from tests.spark.engine_lake import EngineLake
-from tests.spark.lake import no_spark
+from tests.spark.lake import no_spark, run
 from tests.unit.growing_lake import ADD, Killed, die
+from tests.unit.table_lake import change_metadata
 
 
 @pytest.fixture
@@ -163,3 +164,39 @@ def test_an_inferred_schema_names_the_first_file_and_outlives_the_log(
     for version in lake.versions():
         (lake.table / commit_key(version)).unlink()
     assert [origins(entry) for entry in history(lake, capsys)] == [expected, {"more": ("files", "c.ndjson", 1)}]
+
+
+def test_a_source_that_was_taken_out_has_brought_what_it_brought(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.put("a.ndjson", {"id": "1"}, {"id": "2", "x": 5}, source="old")
+    lake.put("b.ndjson", {"id": "1", "y": 5})
+    for sources in ({"old": lake.settings}, {"landing": lake.settings}):
+        for job in lake.jobs(sources):
+            run(job)
+    DeltaTable(str(lake.table)).create_checkpoint()
+    for is_forgotten in (False, True):
+        if is_forgotten:
+            for version in lake.versions():
+                (lake.table / commit_key(version)).unlink()
+        brought = [(one, field) for one in history(lake, capsys) for field in one["fields"] if field["file"]]
+        assert [(one["source"], field["path"], field["file"], field["record"]) for one, field in brought] == [
+            ("events:old", "x", "a.ndjson", 1),
+            ("events:landing", "y", "b.ndjson", 0),
+        ]
+    assert [one["source"] for one in history(lake, capsys, "--source", "landing")] == ["events:landing"]
+
+
+def test_a_column_that_somebody_renames_is_one_change(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.put("a.ndjson", {"id": "1"})
+    lake.run()
+    change_metadata(lake, address={"metadata": {"delta.columnMapping.id": 7}})
+    change_metadata(lake, address={"metadata": {"delta.columnMapping.id": 7}, "name": "place"})
+    [[field]] = [entry["fields"] for entry in history(lake, capsys) if entry["version"] == lake.versions()[-1]]
+    assert (field["path"], field["renamed_from"], field["was"]) == ("place", "address", field["type"])
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["schema-history", str(lake.write_config())]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "address -> place struct<city:string> another writer: other" in shown

@@ -47,6 +47,25 @@ def test_a_source_that_rescues_has_a_column_for_it(lines: list[str], has_column:
     assert made.row_ddl == f"{made.record_ddl}, _rescued STRING" * has_column + made.record_ddl * (not has_column)
 
 
+@pytest.mark.parametrize("schema", [SCHEMA, "schema: infer"])
+@pytest.mark.parametrize("new_fields", ["count", "rescue", "dead_letter", "add", None])
+def test_a_limit_of_columns_that_nothing_adds_is_refused(schema: str, new_fields: str | None) -> None:
+    given = [] if new_fields is None else [f"new_fields: {new_fields}"]
+    text = source_lines("uri: s3://landing", schema, *given, "max_new_columns: 7")
+    if new_fields == "add":
+        assert config(text).pipelines["p"].sources["s"].max_new_columns == 7
+        return
+    [problem] = problems(text)
+    effect = f"has no effect with `new_fields: {new_fields or 'count'}`, only with add"
+    assert f"max_new_columns: {effect}; remove it, or set `new_fields: add`" in problem
+
+
+def test_a_published_configuration_has_the_limit_of_all_sources() -> None:
+    text = to_published(config(source_lines("uri: s3://landing", SCHEMA)))
+    assert '"max_new_columns": 100' in text
+    assert config(text).pipelines["p"].sources["s"].new_fields == "count"
+
+
 def test_rules_travel_to_tasks_and_with_a_published_configuration(tmp_path: Path) -> None:
     options = ["new_fields: add", "misfits: widen", "keys: ignore_case", "fields: {id: ID, city: address.town}"]
     made = source(SCHEMA, *options)
