@@ -32,7 +32,13 @@ class Found:
 
 
 def opened(file: Damaged) -> Format[Any]:
-    return open_format(file.kind.name, file.kind.schema, LIMITS, file.base.options)
+    """The format, which has read the good file before: what it keeps of that must not harm the damaged one."""
+    made = open_format(file.kind.name, file.kind.schema, LIMITS, file.base.options)
+    if file.kind.name == "parquet":
+        good = Damaged(file.kind, file.base, f"good{file.base.extension}", file.base.stored, ())
+        with ExitStack() as stack:
+            assert all(block.count for block in made.blocks(_content(good, CHUNK_BYTES, stack), first_record=0))
+    return made
 
 
 def read(
