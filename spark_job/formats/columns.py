@@ -32,7 +32,7 @@ FIRST_ROWS = 1_024
 """Of the first block of a part of a file; it shows how large the rows are. A file says only how large they are when
 they are encoded, which for values that repeat is much less."""
 MAX_BLOCK_ROWS = 65_536
-_SMALL_BYTES = 64 << 10
+_SMALL_BYTES = 256 << 10
 
 T = TypeVar("T")
 
@@ -239,35 +239,40 @@ def counted(what: str, batches: Iterator[pa.RecordBatch], rows: int, part: str) 
 
 
 def in_blocks(
-    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, rows: int, encoded_bytes: int
+    make: Callable[[int], Iterator[pa.RecordBatch]],
+    content: Content,
+    rows: int,
+    encoded_bytes: int,
+    *,
+    may_grow: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that `make` gives in batches of so many rows, in batches of some MiB. It is called again when rows turn
-    out to be much larger or smaller. `rows`, `encoded_bytes`: of all of them."""
+    """The rows that `make` gives in batches of so many rows, in batches of some MiB at most. It is called again when
+    rows turn out to be much larger, or smaller and batches `may_grow`. `rows`, `encoded_bytes`: of all of them."""
     size = min(FIRST_ROWS, rows_a_block(content, encoded_bytes / max(1, rows)))
-    return make(size) if rows <= size else _in_blocks(make, content, size)
+    return make(size) if rows <= size else _in_blocks(make, content, size, may_grow=may_grow)
 
 
 def _in_blocks(
-    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, size: int
+    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, size: int, *, may_grow: bool
 ) -> Iterator[pa.RecordBatch]:
-    done, may_grow = 0, True
+    done = 0
     while size:
         now, size, skipped = size, 0, done
         for batch in make(now):
             if skipped >= batch.num_rows:
                 skipped -= batch.num_rows
                 continue
-            part, skipped = batch.slice(skipped), 0
+            part, skipped = batch.slice(skipped) if skipped else batch, 0
             done += part.num_rows
             yield part
-            fitting = rows_a_block(content, part.nbytes / part.num_rows)
+            fitting = rows_a_block(content, _size_bytes(part) / part.num_rows)
             if fitting < now // 4 or (may_grow and fitting > now):
                 size, may_grow = fitting, False
                 break
 
 
 def _size_bytes(batch: pa.RecordBatch) -> int:
-    """Of a small batch what its buffers take, which is quickly known, and little more than what is used of them."""
+    """Of a small batch that of its whole buffers, which is quickly known, though the batch may be a slice of them."""
     held = batch.get_total_buffer_size()
     return int(held if held <= _SMALL_BYTES else batch.nbytes)
 

@@ -6,6 +6,7 @@ The numbers of fields are those of parquet.thrift.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from spark_job.formats.parquet.thrift_compact import CompactReader, Invalid, Struct
 from spark_job.formats.parquet.usual_layout import column_chunk, end_of_group, number_of, path_of
@@ -13,7 +14,7 @@ from spark_job.formats.parquet.usual_layout import column_chunk, end_of_group, n
 _MOST_KNOWN, _MOST_KNOWN_BYTES = 16, 1 << 18
 """How many different beginnings and ends of footers are kept, each up to this size."""
 _ROW_GROUPS = 4
-_VERSION_HEAD, _SCHEMA_HEAD, _ROWS_HEAD, _GROUPS_HEAD = 0x15, 0x19, 0x16, 0x19
+_VERSION_HEAD, _SCHEMA_HEAD, _ROWS_HEAD, _GROUPS_HEAD, _COLUMNS_HEAD = 0x15, 0x19, 0x16, 0x19, 0x19
 _STRUCTS, _LONG_LIST = 12, 15
 
 
@@ -25,8 +26,7 @@ class _Unusual(Exception):
     """This footer has to be read field by field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(NamedTuple):
     """A column in a row group: where its pages are, and their sizes in bytes together."""
 
     path: Sequence[bytes]
@@ -36,8 +36,7 @@ class Chunk:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class EncryptedChunk:
+class EncryptedChunk(NamedTuple):
     """A column in a row group that only its key could open. `path`: empty if only that could tell."""
 
     path: Sequence[bytes]
@@ -117,8 +116,15 @@ def _count(reader: CompactReader) -> int:
 
 
 def _group(reader: CompactReader) -> Group:
-    _expect(reader, 0x19)
-    group = [_chunk(reader) for _ in range(_count(reader))]
+    _expect(reader, _COLUMNS_HEAD)
+    group, match_chunk = Group(), column_chunk().match
+    for _ in range(_count(reader)):
+        match = match_chunk(reader.data, reader.at)
+        if match is None:
+            group.append(chunk_of(reader.struct()))
+        else:
+            reader.at = match.end()
+            group.append(_matched(*match.groups()))
     match = end_of_group().match(reader.data, reader.at)
     if match is None:
         raise _Unusual
@@ -126,14 +132,11 @@ def _group(reader: CompactReader) -> Group:
     return group
 
 
-def _chunk(reader: CompactReader) -> Chunk | EncryptedChunk:
-    match = column_chunk().match(reader.data, reader.at)
-    if match is None:
-        return chunk_of(reader.struct())
-    reader.at = match.end()
-    path, values, uncompressed, compressed, data, dictionary = match.groups()
-    start = _start(number_of(data), number_of(dictionary) if dictionary else 0)
-    return Chunk(path_of(path), number_of(values), number_of(uncompressed), number_of(compressed), start)
+def _matched(path: bytes, values: bytes, whole: bytes, stored: bytes, data: bytes, dictionary: bytes | None) -> Chunk:
+    start = number_of(data)
+    if dictionary:
+        start = _start(start, number_of(dictionary))
+    return Chunk(path_of(path), number_of(values), number_of(whole), number_of(stored), start)
 
 
 def chunk_of(column: Struct) -> Chunk | EncryptedChunk:

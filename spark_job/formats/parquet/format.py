@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from blizzard.config.schema_rules import NO_RULES, SchemaRules
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.columns import (
+    MAX_BLOCK_ROWS,
     BatchBlock,
     ColumnFormat,
     FileColumns,
@@ -100,4 +101,6 @@ def _batches(file: pq.ParquetFile, group: int, columns: FileColumns, content: Co
         return each_by_library(_WHAT, made, columns.maps)
 
     metadata = file.metadata.row_group(group)
-    return in_blocks(of_size, content, metadata.num_rows, metadata.total_byte_size)
+    # To begin again takes the decoding of each column's first page and dictionary.
+    may_grow = metadata.num_rows > MAX_BLOCK_ROWS
+    return in_blocks(of_size, content, metadata.num_rows, metadata.total_byte_size, may_grow=may_grow)
