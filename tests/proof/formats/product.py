@@ -73,8 +73,10 @@ def _content(file: Damaged, chunk_bytes: int, stack: ExitStack) -> FileContent:
     reader = MemoryReader(ObjectInfo(file.path, len(file.body), "etag", 0.0), file.body)
     compression = "none" if file.kind.name == "binary" else compression_of(file.path, AUTO)
     size = len(file.body)
+    # A slice of Parquet is read by another way than a whole file in memory, which it is with the usual chunks.
+    slice_bytes = size if file.kind.name == "parquet" and chunk_bytes < CHUNK_BYTES else None
     content = FileContent(
-        file.path, reader, size=size, compression=compression, limits=LIMITS, slice_bytes=None, stack=stack
+        file.path, reader, size=size, compression=compression, limits=LIMITS, slice_bytes=slice_bytes, stack=stack
     )
     content.chunk_bytes = chunk_bytes
     return content
