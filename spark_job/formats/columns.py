@@ -32,6 +32,7 @@ FIRST_ROWS = 1_024
 """Of the first block of a part of a file; it shows how large the rows are. A file says only how large they are when
 they are encoded, which for values that repeat is much less."""
 MAX_BLOCK_ROWS = 65_536
+_SMALL_BYTES = 256 << 10
 
 T = TypeVar("T")
 
@@ -44,27 +45,27 @@ class BatchBlock:
     first_record: int
     unknown: tuple[str, ...]
     """The file's fields that no column is for, whether they are in the batch or not."""
-    earliest: Earliest = ANY
+    earliest: Earliest
+    size_bytes: int
 
     @property
     def count(self) -> int:
         return int(self.batch.num_rows)
 
-    @property
-    def size_bytes(self) -> int:
-        return int(self.batch.nbytes)
-
 
 @dataclass(frozen=True, slots=True)
 class FileColumns:
     """`wanted`: the names of the file's columns to read: those that the schema has, and with rules that need them the
-    others. `unknown`: its fields that no column is for, at any depth. `spelled`: the columns to read as the schema
-    spells them; None: as the file does. `earliest`: of its dates and times."""
+    others. `unknown`: its fields that no column is for, at any depth. `plain`: the columns to read, in the types that
+    `parse` knows. `spelled`: the same as the schema spells them; None: as the file does. `maps`: the places of those
+    with maps in them. `earliest`: of its dates and times."""
 
     wanted: list[str]
     unknown: tuple[str, ...]
-    spelled: pa.Schema | None = None
-    earliest: Earliest = ANY
+    plain: pa.Schema
+    spelled: pa.Schema | None
+    maps: tuple[int, ...]
+    earliest: Earliest
 
 
 class ColumnFormat(ABC):
@@ -89,8 +90,10 @@ class ColumnFormat(ABC):
         wanted = [names.index(name) for name in self._schema.names if name in names]
         if self._rules.looks_at_fields:
             wanted += [at for at, name in enumerate(names) if name not in self._schema.names]
-        as_read = pa.schema([spelled.field(at) for at in wanted]) if self._rules.looks_at_records else None
-        return FileColumns([plain.names[at] for at in wanted], unknown, as_read, earliest)
+        as_read = pa.schema([plain.field(at) for at in wanted])
+        as_spelled = pa.schema([spelled.field(at) for at in wanted]) if self._rules.looks_at_records else None
+        maps = tuple(at for at, place in enumerate(wanted) if _has_maps(found.field(place).type))
+        return FileColumns(as_read.names, unknown, as_read, as_spelled, maps, earliest)
 
     def _check_types(self, found: pa.Schema) -> None:
         """Raises FileFault."""
@@ -110,10 +113,11 @@ class ColumnFormat(ABC):
             done = max(0, first_record - number)
             if done < batch.num_rows:
                 # Dictionaries of two files may not fit into one.
-                wanted = by_library("a column", partial(_plain, batch.slice(done), columns.spelled))
-                if wanted.nbytes > self._limits.max_record_bytes:
+                wanted = by_library("a column", partial(_plain, batch.slice(done) if done else batch, columns))
+                size = _size_bytes(wanted)
+                if size > self._limits.max_record_bytes:
                     self._check_records(wanted, number + done)
-                yield BatchBlock(wanted, number + done, columns.unknown, columns.earliest)
+                yield BatchBlock(wanted, number + done, columns.unknown, columns.earliest, size)
             number += batch.num_rows
 
     def _check_records(self, batch: pa.RecordBatch, number: int) -> None:
@@ -178,18 +182,31 @@ def by_library(what: str, call: Callable[[], T]) -> T:
         raise FileFault(Stage.PARSE, f"not valid {what}, or damaged: {error}") from error
 
 
-def each_by_library(what: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Columns whose parts do not fit together are found here, and not when their records are parsed."""
+def each_by_library(
+    what: str, batches: Iterator[pa.RecordBatch], maps: Sequence[int] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Columns whose parts do not fit together are found here, and not when their records are parsed. `maps`: as in
+    `FileColumns`; None: any column may have them."""
     while (batch := by_library(what, lambda: next(batches, None))) is not None:
-        by_library(what, partial(_validate, batch))
+        by_library(what, partial(_validate, batch, maps))
         yield batch
 
 
-def _validate(batch: pa.RecordBatch) -> None:
+def _validate(batch: pa.RecordBatch, maps: Sequence[int] | None) -> None:
     """Raises ArrowInvalid."""
     batch.validate()
-    for column in batch.columns:
-        _check_maps(column)
+    for at in range(batch.num_columns) if maps is None else maps:
+        _check_maps(batch.column(at))
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    """Whether `_check_maps` finds any in values of this type."""
+    types = pa.types
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _has_maps(kind.value_type)
+    if types.is_struct(kind):
+        return any(_has_maps(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(types.is_map(kind))
 
 
 def _check_maps(values: pa.Array) -> None:
@@ -222,28 +239,49 @@ def counted(what: str, batches: Iterator[pa.RecordBatch], rows: int, part: str) 
 
 
 def in_blocks(
-    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, encoded_row_bytes: float
+    make: Callable[[int], Iterator[pa.RecordBatch]],
+    content: Content,
+    rows: int,
+    encoded_bytes: int,
+    *,
+    may_grow: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows that `make` gives in batches of so many rows, in batches of some MiB. It is called again when rows turn
-    out to be much larger or smaller."""
-    size, done, may_grow = min(FIRST_ROWS, rows_a_block(content, encoded_row_bytes)), 0, True
+    """The rows that `make` gives in batches of so many rows, in batches of some MiB at most. It is called again when
+    rows turn out to be much larger, or smaller and batches `may_grow`. `rows`, `encoded_bytes`: of all of them."""
+    size = min(FIRST_ROWS, rows_a_block(content, encoded_bytes / max(1, rows)))
+    return make(size) if rows <= size else _in_blocks(make, content, size, may_grow=may_grow)
+
+
+def _in_blocks(
+    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, size: int, *, may_grow: bool
+) -> Iterator[pa.RecordBatch]:
+    done = 0
     while size:
         now, size, skipped = size, 0, done
         for batch in make(now):
             if skipped >= batch.num_rows:
                 skipped -= batch.num_rows
                 continue
-            part, skipped = batch.slice(skipped), 0
+            part, skipped = batch.slice(skipped) if skipped else batch, 0
             done += part.num_rows
             yield part
-            fitting = rows_a_block(content, part.nbytes / part.num_rows)
+            fitting = rows_a_block(content, _size_bytes(part) / part.num_rows)
             if fitting < now // 4 or (may_grow and fitting > now):
                 size, may_grow = fitting, False
                 break
 
 
-def _plain(batch: pa.RecordBatch, spelled: pa.Schema | None) -> pa.RecordBatch:
-    """`spelled`: the names and types to give it; None: those that it has."""
+def _size_bytes(batch: pa.RecordBatch) -> int:
+    """Of a small batch that of its whole buffers, which is quickly known, though the batch may be a slice of them."""
+    held = batch.get_total_buffer_size()
+    return int(held if held <= _SMALL_BYTES else batch.nbytes)
+
+
+def _plain(batch: pa.RecordBatch, of_file: FileColumns) -> pa.RecordBatch:
+    """In plain types, as the schema spells them."""
+    spelled = of_file.spelled
+    if spelled is None and batch.schema == of_file.plain:
+        return batch.replace_schema_metadata(None)
     columns = [plain_values(column) for column in batch.columns]
     if spelled is None:
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
@@ -75,7 +76,7 @@ class ParsedParts:
 
     def __init__(self, schema: RecordsSchema) -> None:
         self._tables = [schema.arrow.empty_table()]
-        self._positions: list[int] = []
+        self._positions: list[Sequence[int]] = []
         self._refused: list[tuple[int, str]] = []
         self._texts: list[bytes] = []
         self._unknown = UnknownCounts()
@@ -94,7 +95,7 @@ class ParsedParts:
         """The next `count` records: those at `rows` are in the table, the others are refused, each with its reason and
         text. Records are numbered from 0 in each part."""
         self._tables.append(table)
-        self._positions += (
+        self._positions.append(
             range(self._start, self._start + count) if not refused else [self._start + row for row in rows]
         )
         for number in sorted(refused):
@@ -106,6 +107,6 @@ class ParsedParts:
         self._start += count
 
     def parsed(self) -> Parsed:
-        positions = self._positions if self._refused else None
+        positions = [*chain.from_iterable(self._positions)] if self._refused else None
         records, unknown = pa.concat_tables(self._tables), self._unknown.found
         return Parsed(records, positions, self._refused, self._texts, unknown, odd=self._odd)

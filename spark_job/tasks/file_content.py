@@ -40,7 +40,8 @@ class FileContent:
     ) -> None:
         self.path = path
         self.chunk_bytes = CHUNK_BYTES if slice_bytes is None else SLICE_CHUNK_BYTES
-        self._size = size if slice_bytes is None else None
+        self._is_slice = slice_bytes is not None
+        self._size = None if self._is_slice else size
         self._raw = CountedReader(raw)
         self._content = self._raw
         self._stored: CountedReader | CountedFile = self._raw
@@ -66,19 +67,35 @@ class FileContent:
         return likeness(self._content.beginning(), formats, "none")
 
     def random_access(self) -> BinaryIO:
-        """Also raises StorageBroken if the temporary file cannot be written."""
-        spooled = self._stack.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES))  # noqa: SIM115
+        """In memory it is a BytesIO, unless it is read in a slice, of which the bytes have to be counted. Also raises
+        StorageBroken if the temporary file cannot be written."""
         stream, total = self.stream(), 0
+        copy: BinaryIO = io.BytesIO()
         while chunk := stream.read(CHUNK_BYTES):
             total += len(chunk)
             self._limits.check_file_bytes(total)
-            try:
-                spooled.write(chunk)
-            except OSError as error:
-                raise _no_room(self.path, error) from error
-        spooled.seek(0)
-        counted = self._stored = CountedFile(cast("BinaryIO", spooled))
+            copy = self._longer(copy, chunk, total)
+        copy.seek(0)
+        if not self._is_slice and isinstance(copy, io.BytesIO):
+            return copy
+        counted = self._stored = CountedFile(copy)
         return cast("BinaryIO", counted)
+
+    def _longer(self, copy: BinaryIO, chunk: bytes, total: int) -> BinaryIO:
+        """The copy with its next chunk, so that it has this total of bytes."""
+        if total == len(chunk):
+            copy = io.BytesIO(chunk)  # shares the chunk's memory until more is written
+            copy.seek(total)
+            return copy
+        try:
+            if total > IN_MEMORY_BYTES and isinstance(copy, io.BytesIO):
+                file = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+                file.write(copy.getbuffer())
+                copy = cast("BinaryIO", file)
+            copy.write(chunk)
+        except OSError as error:
+            raise _no_room(self.path, error) from error
+        return copy
 
 
 class CountedReader:

@@ -11,7 +11,9 @@ from pyarrow import orc
 
 from spark_job.formats.columns import _check_maps, counted
 from spark_job.formats.parquet import format as parquet_format
-from spark_job.formats.parquet.page_sizes import PageSizes, _chunk, page_bytes
+from spark_job.formats.parquet.footers import chunk_of
+from spark_job.formats.parquet.page_headers import page_headers
+from spark_job.formats.parquet.page_sizes import PageSizes, page_bytes
 from spark_job.formats.parquet.thrift_compact import CompactReader, Invalid
 from spark_job.formats.protocol import FileFault
 from tests.unit.format_reading import read_file
@@ -104,9 +106,9 @@ def test_a_page_that_says_it_is_long_as_it_is_stored_takes_no_memory(monkeypatch
 @pytest.mark.parametrize(("field", "value"), [(3, {}), (3, []), (3, [1]), (5, None), (6, b"6"), (9, {})])
 def test_a_column_chunk_whose_fields_are_of_another_kind_is_invalid(field: int, value: object) -> None:
     good = {3: [b"n"], 5: 40, 6: 320, 7: 320, 9: 4}
-    assert _chunk({3: good}).path == [b"n"]
+    assert chunk_of({3: good}).path == [b"n"]
     with pytest.raises(Invalid):
-        _chunk({3: {**good, field: value}})
+        chunk_of({3: {**good, field: value}})
 
 
 def test_a_page_without_a_header_refuses_the_file() -> None:
@@ -136,11 +138,11 @@ def test_all_pages_of_a_file_are_seen(version: str, dictionary: bool, codec: str
     )
     metadata = pq.ParquetFile(file).metadata
     sizes = PageSizes(file)
-    for group, chunks in enumerate(sizes._groups):
+    for group, chunks in enumerate(sizes.check_footer().groups):
         for at, chunk in enumerate(chunks):
             column = metadata.row_group(group).column(at)
             assert b".".join(chunk.path).decode() == column.path_in_schema
-            pages = [*page_bytes(file, chunk)]
+            pages = [*page_bytes(page_headers(file), chunk)]
             headers = 300 * len(pages)
             assert column.total_uncompressed_size - headers < sum(pages) <= column.total_uncompressed_size
             assert len(pages) >= 2

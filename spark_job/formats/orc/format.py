@@ -26,7 +26,7 @@ class OrcFormat(ColumnFormat):
             columns = by_library(_WHAT, lambda: self.columns_of(file.schema, _EARLIEST))
             if not file.stripes or 0 < file.rows <= first_record:
                 return
-            batches = in_blocks(partial(_batches, columns.wanted), content, file.content_bytes / max(1, file.rows))
+            batches = in_blocks(partial(_batches, columns.wanted), content, file.rows, file.content_bytes)
             whole = counted(_WHAT, batches, file.rows, "the file")
             yield from self.bounded(whole, columns, 0, first_record)
 

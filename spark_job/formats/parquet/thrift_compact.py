@@ -16,37 +16,38 @@ class Invalid(Exception):
 
 
 class CompactReader:
-    """Reads structs from bytes. Raises IndexError at the end of the data, and Invalid."""
+    """Reads structs from bytes. Raises IndexError at the end of the data, and Invalid. `at`: the place behind what was
+    read."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.at = 0
-        """The place behind what was read."""
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        self.data = data
+        self.at = at
 
-    def struct(self, depth: int = 0) -> Struct:
-        found, field = Struct(), 0
-        while (head := self._byte()) & 15 != _STOP:
+    def struct(self, depth: int = 0, *, field: int = 0) -> Struct:
+        """`field`: the number of the field before."""
+        found = Struct()
+        while (head := self.byte()) & 15 != _STOP:
             field = field + (head >> 4) if head >> 4 else self._zigzag()
             kind = head & 15
             # A boolean of a struct is in the head.
-            found[field] = None if kind in (_TRUE, _FALSE) else self._value(kind, depth + 1)
+            found[field] = None if kind in (_TRUE, _FALSE) else self.value(kind, depth + 1)
         return found
 
-    def _value(self, kind: int, depth: int) -> Any:
+    def value(self, kind: int, depth: int = 1) -> Any:
         if depth > _MAX_DEPTH:
             raise Invalid
         if kind in (_I16, _I32, _I64):
             return self._zigzag()
         if kind == _BINARY:
-            return self._bytes(self._varint())
+            return self._bytes(self.varint())
         if kind == _STRUCT:
             return self.struct(depth)
         if kind in (_LIST, _SET):
-            head = self._byte()
-            return self._each(self._varint() if head >> 4 == 15 else head >> 4, (head & 15,), depth)
+            head = self.byte()
+            return self._each(self.varint() if head >> 4 == 15 else head >> 4, (head & 15,), depth)
         if kind == _MAP:
-            count = self._varint()
-            kinds = self._byte() if count else 0
+            count = self.varint()
+            kinds = self.byte() if count else 0
             return self._each(count, (kinds >> 4, kinds & 15), depth)
         if kind not in _FIXED_BYTES:
             raise Invalid
@@ -54,32 +55,35 @@ class CompactReader:
         return None
 
     def _each(self, count: int, kinds: tuple[int, ...], depth: int) -> list[Any]:
-        if count > len(self._data):
+        if count > len(self.data):
             raise Invalid
         # A boolean of a list takes a byte.
         kinds = tuple(_BYTE if kind in (_TRUE, _FALSE) else kind for kind in kinds)
-        return [self._value(kind, depth + 1) for _ in range(count) for kind in kinds]
+        return [self.value(kind, depth + 1) for _ in range(count) for kind in kinds]
 
     def _bytes(self, size: int) -> bytes:
-        if self.at + size > len(self._data):
+        if self.at + size > len(self.data):
             raise IndexError
         self.at += size
-        return self._data[self.at - size : self.at]
+        return self.data[self.at - size : self.at]
 
-    def _byte(self) -> int:
-        byte = self._data[self.at]
+    def byte(self) -> int:
+        byte = self.data[self.at]
         self.at += 1
         return byte
 
-    def _varint(self) -> int:
+    def varint(self) -> int:
         value = 0
         for place in range(_VARINT_BYTES):
-            byte = self._byte()
+            byte = self.byte()
             value |= (byte & 127) << 7 * place
             if byte < 128:
                 return value
         raise Invalid
 
     def _zigzag(self) -> int:
-        value = self._varint()
-        return (value >> 1) ^ -(value & 1)
+        return from_zigzag(self.varint())
+
+
+def from_zigzag(value: int) -> int:
+    return (value >> 1) ^ -(value & 1)

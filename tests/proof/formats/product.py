@@ -32,7 +32,13 @@ class Found:
 
 
 def opened(file: Damaged) -> Format[Any]:
-    return open_format(file.kind.name, file.kind.schema, LIMITS, file.base.options)
+    """The format, which has read the good file before: what it keeps of that must not harm the damaged one."""
+    made = open_format(file.kind.name, file.kind.schema, LIMITS, file.base.options)
+    if file.kind.name == "parquet":
+        good = Damaged(file.kind, file.base, f"good{file.base.extension}", file.base.stored, ())
+        with ExitStack() as stack:
+            assert all(block.count for block in made.blocks(_content(good, CHUNK_BYTES, stack), first_record=0))
+    return made
 
 
 def read(
@@ -67,8 +73,10 @@ def _content(file: Damaged, chunk_bytes: int, stack: ExitStack) -> FileContent:
     reader = MemoryReader(ObjectInfo(file.path, len(file.body), "etag", 0.0), file.body)
     compression = "none" if file.kind.name == "binary" else compression_of(file.path, AUTO)
     size = len(file.body)
+    # A slice of Parquet is read by another way than a whole file in memory, which it is with the usual chunks.
+    slice_bytes = size if file.kind.name == "parquet" and chunk_bytes < CHUNK_BYTES else None
     content = FileContent(
-        file.path, reader, size=size, compression=compression, limits=LIMITS, slice_bytes=None, stack=stack
+        file.path, reader, size=size, compression=compression, limits=LIMITS, slice_bytes=slice_bytes, stack=stack
     )
     content.chunk_bytes = chunk_bytes
     return content

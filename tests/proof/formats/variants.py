@@ -110,7 +110,7 @@ def _by_library(what: str, call: Callable[[], Any]) -> Any:
 
 def _uncaught() -> AbstractContextManager[Any]:
     """The library's own error."""
-    return patch.multiple(parquet_format, by_library=_by_library, each_by_library=lambda what, batches: batches)
+    return patch.multiple(parquet_format, by_library=_by_library, each_by_library=lambda what, batches, *_: batches)
 
 
 def _filled_up() -> AbstractContextManager[Any]:
