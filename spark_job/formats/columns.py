@@ -32,6 +32,7 @@ FIRST_ROWS = 1_024
 """Of the first block of a part of a file; it shows how large the rows are. A file says only how large they are when
 they are encoded, which for values that repeat is much less."""
 MAX_BLOCK_ROWS = 65_536
+FEW_BYTES = 64 << 10
 
 T = TypeVar("T")
 
@@ -52,7 +53,13 @@ class BatchBlock:
 
     @property
     def size_bytes(self) -> int:
-        return int(self.batch.nbytes)
+        return size_of(self.batch)
+
+
+def size_of(batch: pa.RecordBatch) -> int:
+    """In memory. What a small one shares with others is not worth the time to find out."""
+    buffers: int = batch.get_total_buffer_size()
+    return buffers if buffers <= FEW_BYTES else int(batch.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +118,14 @@ class ColumnFormat(ABC):
             if done < batch.num_rows:
                 # Dictionaries of two files may not fit into one.
                 wanted = by_library("a column", partial(_plain, batch.slice(done), columns.spelled))
-                if wanted.nbytes > self._limits.max_record_bytes:
-                    self._check_records(wanted, number + done)
-                yield BatchBlock(wanted, number + done, columns.unknown, columns.earliest)
+                yield self.block(wanted, columns, number + done)
             number += batch.num_rows
+
+    def block(self, batch: pa.RecordBatch, columns: FileColumns, number: int) -> BatchBlock:
+        """`batch`: in plain types. Raises FileFault for a record above the limit."""
+        if size_of(batch) > self._limits.max_record_bytes:
+            self._check_records(batch, number)
+        return BatchBlock(batch, number, columns.unknown, columns.earliest)
 
     def _check_records(self, batch: pa.RecordBatch, number: int) -> None:
         limit = self._limits.max_record_bytes
@@ -181,11 +192,11 @@ def by_library(what: str, call: Callable[[], T]) -> T:
 def each_by_library(what: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Columns whose parts do not fit together are found here, and not when their records are parsed."""
     while (batch := by_library(what, lambda: next(batches, None))) is not None:
-        by_library(what, partial(_validate, batch))
+        by_library(what, partial(validate, batch))
         yield batch
 
 
-def _validate(batch: pa.RecordBatch) -> None:
+def validate(batch: pa.RecordBatch) -> None:
     """Raises ArrowInvalid."""
     batch.validate()
     for column in batch.columns:

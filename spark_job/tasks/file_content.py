@@ -5,6 +5,7 @@ import io
 import tempfile
 from collections.abc import Collection
 from contextlib import ExitStack, suppress
+from itertools import chain
 from typing import BinaryIO, cast
 
 from blizzard.errors import BlizzardError, StorageBroken
@@ -67,9 +68,18 @@ class FileContent:
 
     def random_access(self) -> BinaryIO:
         """Also raises StorageBroken if the temporary file cannot be written."""
+        stream = self.stream()
+        first = stream.read(CHUNK_BYTES)
+        self._limits.check_file_bytes(len(first))
+        second = stream.read(CHUNK_BYTES) if first else b""
+        file = self._copy(first, second, stream) if second else io.BytesIO(first)
+        counted = self._stored = CountedFile(file)
+        return cast("BinaryIO", counted)
+
+    def _copy(self, first: bytes, second: bytes, rest: Readable) -> BinaryIO:
         spooled = self._stack.enter_context(tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES))  # noqa: SIM115
-        stream, total = self.stream(), 0
-        while chunk := stream.read(CHUNK_BYTES):
+        total = 0
+        for chunk in chain((first, second), iter(lambda: rest.read(CHUNK_BYTES), b"")):
             total += len(chunk)
             self._limits.check_file_bytes(total)
             try:
@@ -77,8 +87,7 @@ class FileContent:
             except OSError as error:
                 raise _no_room(self.path, error) from error
         spooled.seek(0)
-        counted = self._stored = CountedFile(cast("BinaryIO", spooled))
-        return cast("BinaryIO", counted)
+        return cast("BinaryIO", spooled)
 
 
 class CountedReader:
