@@ -233,11 +233,15 @@ def counted(what: str, batches: Iterator[pa.RecordBatch], rows: int, part: str) 
 
 
 def in_blocks(
-    make: Callable[[int], Iterator[pa.RecordBatch]], content: Content, encoded_row_bytes: float
+    make: Callable[[int], Iterator[pa.RecordBatch]],
+    content: Content,
+    encoded_row_bytes: float,
+    *,
+    may_grow: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """The rows that `make` gives in batches of so many rows, in batches of some MiB. It is called again when rows turn
-    out to be much larger or smaller."""
-    size, done, may_grow = min(FIRST_ROWS, rows_a_block(content, encoded_row_bytes)), 0, True
+    out to be much larger, or smaller if they `may_grow` in number."""
+    size, done = min(FIRST_ROWS, rows_a_block(content, encoded_row_bytes)), 0
     while size:
         now, size, skipped = size, 0, done
         for batch in make(now):

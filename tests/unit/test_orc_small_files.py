@@ -18,12 +18,13 @@ from spark_job.formats.columns import FileColumns
 from spark_job.formats.orc import format as orc_format
 from spark_job.formats.orc.format import OrcFormat
 from spark_job.formats.orc.known_schema import known_schema
-from spark_job.formats.orc.reader import OrcReader, SmallRequest
+from spark_job.formats.orc.reader import SmallRequest
 from spark_job.formats.orc.small_file import MAX_BYTES, MORE_MEMORY_BYTES
 from spark_job.formats.protocol import FileFault
 from spark_job.table.schema import columns_of
 from tests.unit.contents import StoredContent
 from tests.unit.format_reading import LIMITS, Read, read_file
+from tests.unit.orc_asked import Asked
 from tests.unit.table_files import orc_file
 
 GOOD = orc_file(pa.table({"id": list(range(10))}))
@@ -46,18 +47,6 @@ TYPES: dict[str, tuple[str, pa.Array]] = {
     "t": ("STRUCT<host: STRING, port: BIGINT>", pa.array([{"host": "h", "port": 1}, None, {"host": None, "port": 2}])),
     "m": ("MAP<STRING, ARRAY<INT>>", pa.array([[("k", [1])], None, []], pa.map_(pa.string(), pa.list_(pa.int32())))),
 }
-
-
-class Asked(OrcReader):
-    """Knows what the process was asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[Any] = []
-
-    def _ask(self, process: Any, request: dict[str, object], body: bytes = b"") -> tuple[int, bytearray]:
-        self.asked.append(request["do"])
-        return super()._ask(process, request, body)
 
 
 @pytest.fixture

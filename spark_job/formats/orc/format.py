@@ -8,6 +8,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from spark_job.formats.columns import (
+    BLOCK_BYTES,
     BatchBlock,
     ColumnFormat,
     by_library,
@@ -43,13 +44,16 @@ class OrcFormat(ColumnFormat):
             for at, rows in _parts(batch, content, first_record):
                 yield self.block(batch.slice(at, rows), known.columns, at)
             return
+        # What a slice takes is counted by what was read, so nothing is read ahead for it.
+        size_bytes = BLOCK_BYTES if content.chunk_bytes >= BLOCK_BYTES else 0
         with LOCK:
             file = READER.open(stored)
             columns = by_library(_WHAT, lambda: self.columns_of(file.schema, _EARLIEST))
             if not file.stripes or 0 < file.rows <= first_record:
                 return
-            batches = in_blocks(partial(_batches, columns.wanted), content, file.content_bytes / max(1, file.rows))
-            whole = counted(_WHAT, batches, file.rows, "the file")
+            each = file.content_bytes / max(1, file.rows)
+            batches = in_blocks(partial(_batches, columns.wanted, size_bytes), content, each, may_grow=not size_bytes)
+            whole = counted(_WHAT, _joined(batches, size_bytes), file.rows, "the file")
             yield from self.bounded(whole, columns, 0, first_record)
 
     def _small_file(self, stored: BinaryIO) -> tuple[pa.RecordBatch, KnownSchema] | None:
@@ -83,5 +87,22 @@ def _parts(batch: pa.RecordBatch, content: Content, first_record: int) -> Iterat
     return ((at, each) for at in range(first_record, rows, each))
 
 
-def _batches(columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-    return each_by_library(_WHAT, READER.batches(columns, rows))
+def _batches(columns: list[str], size_bytes: int, rows: int) -> Iterator[pa.RecordBatch]:
+    return each_by_library(_WHAT, READER.batches(columns, rows, size_bytes))
+
+
+def _joined(batches: Iterator[pa.RecordBatch], size_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Batches of at least this size. The process reads smaller ones: for larger ones it would have to begin anew."""
+    found, total = list[pa.RecordBatch](), 0
+    for batch in batches:
+        found.append(batch)
+        total += batch.nbytes
+        if total >= size_bytes:
+            yield _one(found)
+            found, total = [], 0
+    if found:
+        yield _one(found)
+
+
+def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

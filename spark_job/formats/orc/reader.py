@@ -21,6 +21,7 @@ from spark_job.formats.orc.reader_process import (
     AT_ONCE,
     BATCHES,
     ERROR,
+    LEAVE,
     LENGTH,
     NEXT,
     OPEN,
@@ -77,6 +78,8 @@ class OrcReader:
         self._files = _Files()
         self._owner = os.getpid()
         self._silent_secs = silent_secs
+        self._is_ahead = False
+        """Whether the process may read what nobody asks for."""
 
     def small(self, data: bytes, request: SmallRequest | None) -> pa.RecordBatch | bytes | None:
         """The rows of a small file with these bytes, if it has the schema of the request; else its schema, serialized,
@@ -116,15 +119,24 @@ class OrcReader:
         found = json.loads(numbers)
         return OrcDescription(pa.ipc.read_schema(pa.py_buffer(schema)), found["rows"], found["stripes"], found["bytes"])
 
-    def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Of the file that is open, from its start."""
+    def batches(self, columns: list[str], rows: int, size_bytes: int = 0) -> Iterator[pa.RecordBatch]:
+        """Of the file that is open, from its start. They come with answers of about `size_bytes`, while the process
+        reads those of the next one; with 0 one by one, and nothing is read ahead."""
         process = self._process
         if process is None:
             raise FileFault(Stage.PARSE, f"{_DAMAGED}: the process that read it ended")
-        self._done(process, {"do": BATCHES, "columns": columns, "rows": rows})
+        self._is_ahead = True
+        self._done(process, {"do": BATCHES, "columns": columns, "rows": rows, "bytes": size_bytes})
         while data := self._done(process, {"do": NEXT}):
             with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-                yield stream.read_next_batch()
+                yield from stream
+        self._is_ahead = False
+
+    def _leave(self, process: "subprocess.Popen[bytes]") -> None:
+        """Whatever becomes of a file that was not read to its end is not the fault of the next one."""
+        self._is_ahead = False
+        with contextlib.suppress(FileFault):
+            self._done(process, {"do": LEAVE})
 
     def _done(self, process: "subprocess.Popen[bytes]", request: dict[str, object]) -> bytearray:
         """The answer."""
@@ -169,6 +181,8 @@ class OrcReader:
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._owner != os.getpid():  # this process was forked, and the pipes are those of its parent
             self._process, self._files, self._owner = None, _Files(), os.getpid()
+        if self._process is not None and self._is_ahead:
+            self._leave(self._process)
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
@@ -191,6 +205,7 @@ class OrcReader:
     def close(self) -> None:
         """A later call starts a process again."""
         process, self._process = self._process, None
+        self._is_ahead = False
         if process is not None:
             process.kill()
             process.communicate()

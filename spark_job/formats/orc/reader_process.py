@@ -13,7 +13,8 @@ import resource
 import struct
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
@@ -23,8 +24,9 @@ from pyarrow import orc
 
 from spark_job.formats.orc.small_file import MORE_MEMORY_BYTES, NotAtOnce, SmallFile, digest_of
 
-SMALL, ROWS, OPEN, BATCHES, NEXT = "small", "rows", "open", "batches", "next"
-"""What is asked. `SMALL` opens a small file, whose bytes follow the request, and `ROWS` reads it."""
+SMALL, ROWS, OPEN, BATCHES, NEXT, LEAVE = "small", "rows", "open", "batches", "next", "leave"
+"""What is asked. `SMALL` opens a small file, whose bytes follow the request, and `ROWS` reads it. `LEAVE` ends what is
+done for a file that is not read to its end."""
 LENGTH = struct.Struct("<q")
 """Before each request, and what is read of the parent's file."""
 ANSWER = struct.Struct("<qq")
@@ -65,6 +67,9 @@ def received(stream: BinaryIO) -> bytes | None:
 class ParentsFile(io.RawIOBase):
     """The file that the parent has open."""
 
+    is_left = False
+    """From then on nothing can be read. A fragment that is left before its end decodes all the rest."""
+
     def __init__(self, parent: ParentsBytes, number: int, size: int) -> None:
         super().__init__()
         self._parent = parent
@@ -73,6 +78,8 @@ class ParentsFile(io.RawIOBase):
         self._at = 0
 
     def read(self, size: int = -1, /) -> bytes:
+        if self.is_left:
+            raise OSError("the file was left")
         wanted = self._size - self._at if size < 0 else max(0, min(size, self._size - self._at))
         data = self._parent.read(self._number, self._at, wanted) if wanted else b""
         self._at += len(data)
@@ -93,11 +100,13 @@ class ParentsFile(io.RawIOBase):
 
 
 class OrcFile:
-    """One file, and where its rows are read."""
+    """One file, and where its rows are read. `opened` opens it again."""
 
-    def __init__(self, file: ParentsFile) -> None:
-        self._file = file
+    def __init__(self, opened: Callable[[], ParentsFile]) -> None:
+        self._opened = opened
+        self._file = opened()
         self._batches: Iterator[pa.RecordBatch] = iter(())
+        self.size_bytes = 0
 
     def description(self) -> bytes:
         found = orc.ORCFile(self._file)
@@ -105,21 +114,29 @@ class OrcFile:
         schema: bytes = found.schema.serialize().to_pybytes()
         return json.dumps(numbers).encode() + b"\n" + schema
 
-    def begin(self, columns: list[str], rows: int) -> None:
+    def begin(self, columns: list[str], rows: int, size_bytes: int) -> None:
         """A fragment reads a stripe in batches of so many rows; ORCFile only as a whole."""
+        self.leave()
+        self._file, self.size_bytes = self._opened(), size_bytes
         fragment = ds.OrcFileFormat().make_fragment(self._file)
         self._batches = fragment.to_batches(
             columns=columns, batch_size=rows, use_threads=False, batch_readahead=0, fragment_readahead=0
         )
 
-    def next_batch(self) -> bytes:
-        """As a stream of Arrow; b"" after the last."""
+    def leave(self) -> None:
+        self._file.is_left = True
+        self._batches = iter(())
+
+    def next_batches(self) -> bytes:
+        """At least one, and about `size_bytes`, as a stream of Arrow; b"" after the last."""
         batch = next(self._batches, None)
         if batch is None:
             return b""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
+            while batch is not None:
+                writer.write_batch(batch)
+                batch = next(self._batches, None) if sink.tell() < self.size_bytes else None
         data: bytes = sink.getvalue().to_pybytes()
         return data
 
@@ -133,10 +150,20 @@ class OpenFile:
         self._small: SmallFile | None = None
         self._file: OrcFile | None = None
         self._number = 0
+        self._ahead: tuple[int, bytes] | None = None
 
     def answer(self, request: Mapping[str, Any], body: bytes) -> tuple[int, bytes | pa.Buffer]:
+        ahead, self._ahead = self._ahead, None
         if request["do"] in (SMALL, ROWS):
             return self._at_once(request, body)
+        return ahead if ahead is not None and request["do"] == NEXT else self._tried(request)
+
+    def read_ahead(self, request: Mapping[str, Any]) -> None:
+        """What comes after this request probably, while the parent uses what it has got."""
+        if request["do"] in (BATCHES, NEXT) and self._file is not None and self._file.size_bytes:
+            self._ahead = self._tried({"do": NEXT})
+
+    def _tried(self, request: Mapping[str, Any]) -> tuple[int, bytes]:
         try:
             return DONE, self._in_batches(request)
         except _ERRORS as error:
@@ -159,12 +186,15 @@ class OpenFile:
         self._memory.allow_much()
         if request["do"] == OPEN:
             self._number += 1
-            self._small, self._file = None, OrcFile(ParentsFile(self._parent, self._number, request["size"]))
+            self._small = None
+            self._file = OrcFile(partial(ParentsFile, self._parent, self._number, request["size"]))
             return self._file.description()
         if self._file is not None and request["do"] == BATCHES:
-            self._file.begin(request["columns"], request["rows"])
+            self._file.begin(request["columns"], request["rows"], request["bytes"])
             return b""
-        return self._file.next_batch() if self._file is not None else b""
+        if self._file is not None and request["do"] == LEAVE:
+            self._file.leave()
+        return self._file.next_batches() if self._file is not None else b""
 
 
 class MemoryLimit:
@@ -209,6 +239,7 @@ def main() -> None:
         answers.write(ANSWER.pack(kind, len(answer)))
         answers.write(answer)
         answers.flush()
+        file.read_ahead(request)
 
 
 def _end_with(parent: int) -> None:
