@@ -114,11 +114,15 @@ class ColumnFormat(ABC):
             if done < batch.num_rows:
                 # Dictionaries of two files may not fit into one.
                 wanted = by_library("a column", partial(_plain, batch.slice(done) if done else batch, columns))
-                size = _size_bytes(wanted)
-                if size > self._limits.max_record_bytes:
-                    self._check_records(wanted, number + done)
-                yield BatchBlock(wanted, number + done, columns.unknown, columns.earliest, size)
+                yield self.block(wanted, columns, number + done)
             number += batch.num_rows
+
+    def block(self, batch: pa.RecordBatch, columns: FileColumns, number: int) -> BatchBlock:
+        """`batch`: in plain types. Raises FileFault for a record above the limit."""
+        size = size_of(batch)
+        if size > self._limits.max_record_bytes:
+            self._check_records(batch, number)
+        return BatchBlock(batch, number, columns.unknown, columns.earliest, size)
 
     def _check_records(self, batch: pa.RecordBatch, number: int) -> None:
         limit = self._limits.max_record_bytes
@@ -188,11 +192,11 @@ def each_by_library(
     """Columns whose parts do not fit together are found here, and not when their records are parsed. `maps`: as in
     `FileColumns`; None: any column may have them."""
     while (batch := by_library(what, lambda: next(batches, None))) is not None:
-        by_library(what, partial(_validate, batch, maps))
+        by_library(what, partial(validate, batch, maps))
         yield batch
 
 
-def _validate(batch: pa.RecordBatch, maps: Sequence[int] | None) -> None:
+def validate(batch: pa.RecordBatch, maps: Sequence[int] | None) -> None:
     """Raises ArrowInvalid."""
     batch.validate()
     for at in range(batch.num_columns) if maps is None else maps:
@@ -265,13 +269,13 @@ def _in_blocks(
             part, skipped = batch.slice(skipped) if skipped else batch, 0
             done += part.num_rows
             yield part
-            fitting = rows_a_block(content, _size_bytes(part) / part.num_rows)
+            fitting = rows_a_block(content, size_of(part) / part.num_rows)
             if fitting < now // 4 or (may_grow and fitting > now):
                 size, may_grow = fitting, False
                 break
 
 
-def _size_bytes(batch: pa.RecordBatch) -> int:
+def size_of(batch: pa.RecordBatch) -> int:
     """Of a small batch that of its whole buffers, which is quickly known, though the batch may be a slice of them."""
     held = batch.get_total_buffer_size()
     return int(held if held <= _SMALL_BYTES else batch.nbytes)

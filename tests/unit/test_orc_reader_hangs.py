@@ -15,7 +15,8 @@ import pytest
 
 from spark_job.formats.orc import format as orc_format
 from spark_job.formats.orc.pipes import SILENT_SECS
-from spark_job.formats.orc.reader import OrcDescription, OrcReader
+from spark_job.formats.orc.reader import OrcDescription, OrcReader, SmallRequest
+from spark_job.formats.orc.small_file import MAX_BYTES
 from spark_job.formats.protocol import FileFault
 from tests.spark.engine_lake import EngineLake
 from tests.unit.table_files import orc_file
@@ -94,21 +95,32 @@ def test_a_large_request_and_a_large_answer_arrive_whole() -> None:
 
 
 class StuckAt(OrcReader):
-    """The process stops when a file of this size is opened."""
+    """The process stops when a file of this size is read."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
         self._size = size
 
     def open(self, file: BinaryIO) -> OrcDescription:
-        self._silent_secs = SILENT_SECS
-        if file.seek(0, os.SEEK_END) == self._size:
-            os.kill(self._running().pid, signal.SIGSTOP)
-            self._silent_secs = 1
+        self._stop_if(file.seek(0, os.SEEK_END) == self._size)
         return super().open(file)
 
+    def small(self, data: bytes, request: SmallRequest | None) -> pa.RecordBatch | bytes | None:
+        self._stop_if(len(data) == self._size)
+        return super().small(data, request)
 
-def test_its_file_is_a_dead_letter_and_the_others_are_rows(lake: EngineLake, monkeypatch: pytest.MonkeyPatch) -> None:
+    def _stop_if(self, is_its_turn: bool) -> None:
+        self._silent_secs = SILENT_SECS
+        if is_its_turn:
+            os.kill(self._running().pid, signal.SIGSTOP)
+            self._silent_secs = 1
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_its_file_is_a_dead_letter_and_the_others_are_rows(
+    lake: EngineLake, monkeypatch: pytest.MonkeyPatch, is_small: bool
+) -> None:
+    monkeypatch.setattr(orc_format, "MAX_BYTES", MAX_BYTES if is_small else 0)
     stuck = orc_file(pa.table({"id": list(range(1_000))}))
     reader = StuckAt(len(stuck))
     monkeypatch.setattr(orc_format, "READER", reader)

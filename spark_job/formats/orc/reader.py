@@ -10,20 +10,42 @@ from dataclasses import dataclass
 from threading import RLock, Thread
 from typing import BinaryIO
 
+import orjson
 import pyarrow as pa
 
 from blizzard.environment import variables
 from blizzard.state.dead_letters import Stage
-from spark_job.formats.orc.pipes import SILENT_SECS, Silence, receive, send
-from spark_job.formats.orc.reader_process import BATCHES, LENGTH, NEXT, OPEN, WHERE
+from spark_job.formats.orc.pipes import SILENT_SECS, Silence, prepare, receive, send
+from spark_job.formats.orc.reader_process import (
+    ANSWER,
+    AT_ONCE,
+    BATCHES,
+    ERROR,
+    LEAVE,
+    LENGTH,
+    NEXT,
+    OPEN,
+    ROWS,
+    SCHEMA,
+    SMALL,
+    WHERE,
+)
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.reading import read_up_to
 
 _DAMAGED = "not valid ORC, or damaged"
 PROCESS = "spark_job.formats.orc.reader_process"
-_FILLED = {"MALLOC_PERTURB_": "85"}
-"""glibc fills the memory that it gives, with 0xAA. For some damaged files libarrow gives values that it has never
-written: so they are at least the same each time, from whichever record a file is read, and few of them fit a column."""
+_FILLED = {"MALLOC_PERTURB_": "85", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+"""glibc fills the memory that it gives, with 0xAA, but for what a thread has freed itself. For some damaged files
+libarrow gives values that it has never written: so they are at least the same each time, from whichever record a file
+is read, and few of them fit a column."""
+_MEMORY = {
+    "ARROW_DEFAULT_MEMORY_POOL": "system",  # others reserve a gigabyte, in which no limit of addresses holds
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
+}
+"""Of glibc: it keeps so much for the next file, and need not ask the system for the buffers of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +54,19 @@ class OrcDescription:
     rows: int
     stripes: int
     content_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SmallRequest:
+    """What to read of a small file that has the schema with this digest. `types`: of the columns."""
+
+    digest: str
+    columns: list[str]
+    types: pa.Schema
+
+
+class _Ended(Exception):
+    """The process has ended, for the reason that this names."""
 
 
 class OrcReader:
@@ -43,58 +78,111 @@ class OrcReader:
         self._files = _Files()
         self._owner = os.getpid()
         self._silent_secs = silent_secs
+        self._is_ahead = False
+        """Whether the process may read what nobody asks for."""
+
+    def small(self, data: bytes, request: SmallRequest | None) -> pa.RecordBatch | bytes | None:
+        """The rows of a small file with these bytes, if it has the schema of the request; else its schema, serialized,
+        after which `rows` reads them. None if it has to be read in batches, which tells why it cannot be read."""
+        wanted = (request.digest, request.columns) if request is not None else ("", [])
+        document = {"do": SMALL, "size": len(data), "schema": wanted[0], "columns": wanted[1]}
+        return self._at_once(self._running(), document, request, data)
+
+    def rows(self, request: SmallRequest) -> pa.RecordBatch | None:
+        """Of the small file that is open. None: as for `small`."""
+        if self._process is None:
+            return None
+        found = self._at_once(self._process, {"do": ROWS, "columns": request.columns}, request)
+        return None if isinstance(found, bytes) else found
+
+    def _at_once(
+        self,
+        process: "subprocess.Popen[bytes]",
+        document: dict[str, object],
+        request: SmallRequest | None,
+        body: bytes = b"",
+    ) -> pa.RecordBatch | bytes | None:
+        try:
+            kind, data = self._ask(process, document, body)
+        except _Ended:  # it has less memory for a small file
+            return None
+        if kind == SCHEMA:
+            return bytes(data)
+        return pa.ipc.read_record_batch(pa.py_buffer(data), request.types) if kind == AT_ONCE and request else None
 
     def open(self, file: BinaryIO) -> OrcDescription:
         """`file`: whose bytes the process reads until the next one is opened."""
         process = self._running()
         size = file.seek(0, os.SEEK_END)
         self._files.begin(file)
-        numbers, _, schema = self._ask(process, {"do": OPEN, "size": size}).partition(b"\n")
+        numbers, _, schema = self._done(process, {"do": OPEN, "size": size}).partition(b"\n")
         found = json.loads(numbers)
         return OrcDescription(pa.ipc.read_schema(pa.py_buffer(schema)), found["rows"], found["stripes"], found["bytes"])
 
-    def batches(self, columns: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        """Of the file that is open, from its start."""
+    def batches(self, columns: list[str], rows: int, size_bytes: int = 0) -> Iterator[pa.RecordBatch]:
+        """Of the file that is open, from its start. They come with answers of about `size_bytes`, while the process
+        reads those of the next one; with 0 one by one, and nothing is read ahead."""
         process = self._process
         if process is None:
             raise FileFault(Stage.PARSE, f"{_DAMAGED}: the process that read it ended")
-        self._ask(process, {"do": BATCHES, "columns": columns, "rows": rows})
-        while data := self._ask(process, {"do": NEXT}):
+        self._is_ahead = True
+        self._done(process, {"do": BATCHES, "columns": columns, "rows": rows, "bytes": size_bytes})
+        while data := self._done(process, {"do": NEXT}):
             with pa.ipc.open_stream(pa.py_buffer(data)) as stream:
-                yield stream.read_next_batch()
+                yield from stream
+        self._is_ahead = False
 
-    def _ask(self, process: "subprocess.Popen[bytes]", request: dict[str, object]) -> bytearray:
-        text = json.dumps(request).encode()
+    def _leave(self, process: "subprocess.Popen[bytes]") -> None:
+        """Whatever becomes of a file that was not read to its end is not the fault of the next one."""
+        self._is_ahead = False
+        with contextlib.suppress(FileFault):
+            self._done(process, {"do": LEAVE})
+
+    def _done(self, process: "subprocess.Popen[bytes]", request: dict[str, object]) -> bytearray:
+        """The answer."""
         try:
-            length, data = self._answer(process, LENGTH.pack(len(text)) + text)
+            kind, data = self._ask(process, request)
+        except _Ended as ended:
+            raise FileFault(Stage.PARSE, f"{_DAMAGED}: {ended}") from ended
+        if kind == ERROR:
+            raise FileFault(Stage.PARSE, f"{_DAMAGED}: {data.decode(errors='replace')}")
+        return data
+
+    def _ask(
+        self, process: "subprocess.Popen[bytes]", request: dict[str, object], body: bytes = b""
+    ) -> tuple[int, bytearray]:
+        """The kind of the answer, and the answer. Raises _Ended, and FileFault if there is none."""
+        text = orjson.dumps(request)
+        try:
+            answer = self._answer(process, b"".join((LENGTH.pack(len(text)), text, body)))
         except Silence as silence:
             self.close()
             why = f"the process that read it gave no answer for {self._silent_secs} s, and was ended"
             raise FileFault(Stage.PARSE, f"{_DAMAGED}: {why}") from silence
-        if data is None:
+        if answer is None:
             self.close()
-            raise FileFault(Stage.PARSE, f"{_DAMAGED}: the process that read it ended ({_how(process.wait())})")
-        if length < 0:
-            raise FileFault(Stage.PARSE, f"{_DAMAGED}: {data.decode(errors='replace')}")
-        return data
+            raise _Ended(f"the process that read it ended ({_how(process.wait())})")
+        return answer
 
-    def _answer(self, process: "subprocess.Popen[bytes]", request: bytes) -> tuple[int, bytearray | None]:
-        """Its length, negative of an error, and what it is; None if the process has ended. Raises Silence."""
+    def _answer(self, process: "subprocess.Popen[bytes]", request: bytes) -> tuple[int, bytearray] | None:
+        """None if the process has ended. Raises Silence."""
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(BrokenPipeError):  # that nothing comes back says it
             send(process.stdin.fileno(), request, self._silent_secs)
         end = process.stdout.fileno()
-        header = receive(end, LENGTH.size, self._silent_secs)
-        if len(header) < LENGTH.size:
-            return 0, None
-        length: int = LENGTH.unpack(header)[0]
-        data = receive(end, abs(length), self._silent_secs)
-        return length, data if len(data) == abs(length) else None
+        header = receive(end, ANSWER.size, self._silent_secs)
+        if len(header) < ANSWER.size:
+            return None
+        kind, length = ANSWER.unpack(header)
+        data = receive(end, length, self._silent_secs)
+        return (kind, data) if len(data) == length else None
 
     def _running(self) -> "subprocess.Popen[bytes]":
         if self._owner != os.getpid():  # this process was forked, and the pipes are those of its parent
             self._process, self._files, self._owner = None, _Files(), os.getpid()
+        if self._process is not None and self._is_ahead:
+            self._leave(self._process)
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._process is None:
@@ -107,13 +195,17 @@ class OrcReader:
                     stderr=subprocess.DEVNULL,
                     pass_fds=ends,
                     # A worker of Spark gets some of its folders after its start.
-                    env={**variables(), **_FILLED, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                    env={**variables(), **_FILLED, **_MEMORY, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
                 )
+                assert self._process.stdin is not None
+                assert self._process.stdout is not None
+                prepare(self._process.stdin.fileno(), self._process.stdout.fileno())
         return self._process
 
     def close(self) -> None:
         """A later call starts a process again."""
         process, self._process = self._process, None
+        self._is_ahead = False
         if process is not None:
             process.kill()
             process.communicate()
