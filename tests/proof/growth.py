@@ -66,6 +66,9 @@ BOUNDS: Mapping[str, Bound] = {
     "memory of the JVM": Bound(Of.JVM, 1.25, 250.0, "MiB", fewest=60),
     "live heap of the JVM": Bound(Of.JVM, 1.1, 24.0, "MiB", fewest=60, start=20),
     "number of open files": Bound(Of.JOB, 1.0, 6.0, "files"),
+    # A job of the local engine reads, too, and keeps open for a minute and a half what it had at once: at most 128 to
+    # read objects, and some of deltalake and botocore.
+    "number of connections": Bound(Of.JOB, 1.0, 160.0, "connections"),
     "number of open files of the JVM": Bound(Of.JVM, 1.0, 40.0, "files", fewest=40),
     "size of the state": Bound(Of.TABLE, 1.1, 600.0, "bytes"),
     "number of partitions in the state": Bound(Of.TABLE, 1.0, 6.0, "partitions"),

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
@@ -190,7 +190,8 @@ class _Soak:
             elif event["event"] == HEAP:
                 note("live heap of the JVM", event["mib"])
         note("memory of the driver", _resident_mib(process.pid))
-        note("number of open files", _open_files(process.pid))
+        note("number of open files", _open_files(process.pid) - _connections(process.pid))
+        note("number of connections", _connections(process.pid))
         if self._engine == "spark":  # an idle one does not grow, and is small until it has work
             note("memory of the JVM", _resident_mib(jvm))
             note("number of open files of the JVM", _open_files(jvm))
@@ -228,7 +229,16 @@ def _resident_mib(pid: int) -> float:
 
 
 def _open_files(pid: int) -> int:
+    """With connections."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def _connections(pid: int) -> int:
+    found = 0
+    for file in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed meanwhile
+            found += str(file.readlink()).startswith("socket:")
+    return found
 
 
 def _sizes(folder: Path, names: str) -> Iterator[int]:
