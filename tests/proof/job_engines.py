@@ -67,6 +67,11 @@ def kills_of(by: str) -> str:
     return f"kills of jobs of {by}"
 
 
+def kills_at(step: str, by: str) -> str:
+    """Name of the count."""
+    return f"{kills_of(by)} {step}"
+
+
 def resumed(killed: str, by: str) -> str:
     """Name of the count of jobs that recovered what a killed one had left, by the engines of both."""
     return f"kills of {killed} after which {by} went on"

@@ -1,6 +1,7 @@
 """What the local engine leaves to Spark: it changes nothing, and where there is a Spark, Spark goes on."""
 
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
-from tests.spark.lake import no_spark
+from tests.spark.engine_lake import EngineLake
+from tests.spark.lake import ids, no_spark
 from tests.spark.table_world import World, Written
 
 
@@ -73,3 +75,34 @@ def test_large_tables_are_refused(alone: World, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(NeedsSpark, match=r"about 1\d files"):
         alone.append(11, "11", table=alone.source())
     assert DeltaTable(str(alone.table)).version() == 10
+
+
+def committed_by(lake: EngineLake) -> list[str]:
+    """The program of each version, as the log names it."""
+    commits = [one["commitInfo"] for version in lake.versions() for one in lake.actions(version) if "commitInfo" in one]
+    return ["spark" if "Spark" in commit.get("engineInfo", "") else "deltalake" for commit in commits]
+
+
+@pytest.mark.spark
+def test_spark_goes_on_with_a_table_that_has_become_too_large(
+    tmp_path: Path, spark: Callable[[], SparkSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the midst of a run, and in the next one."""
+    monkeypatch.setattr(open_table, "MAX_FILES", 2)
+    with closing(EngineLake(tmp_path, spark, {"checkpoint": {"interval_files": 1}}, chosen="auto")) as lake:
+        for number in range(5):
+            lake.put(f"{number}.ndjson", *ids(10 * number, 10 * number + 3))
+        lake.run()
+        assert [(line["source"], line["reason"]) for line in lake.logged("spark_needed")] == [
+            ("events:landing", "a table of 3 files, more than the 2 that fit into memory")
+        ]
+        assert committed_by(lake) == ["deltalake"] * 3 + ["spark"] * 2
+        lake.events.clear()
+        lake.put("5.ndjson", *ids(50, 53))
+        lake.run()
+        assert [line["reason"] for line in lake.logged("spark_needed")] == [
+            "a table of 5 files, more than the 2 that fit into memory"
+        ]
+        assert committed_by(lake)[5:] == ["spark"]
+        assert lake.files() == {f"{number}.ndjson": 3 for number in range(6)}
+        assert sorted(map(int, lake.ids())) == [10 * number + n for number in range(6) for n in range(3)]

@@ -1,8 +1,9 @@
 """Campaign `engines`: the same random files through both engines give the same table, byte for byte.
 
 Two tables are fed from one folder, one by Spark and one by the engine `auto`. Compared are all rows, what the commits
-say of the data files, and dead letters, receipts and state without the times in them. If `auto` did not need Spark, the
-data files have to be equal byte for byte: the order in which Spark writes the records that it judges is its own.
+say of the data files, the entries of the ledger, and dead letters, receipts and state without the times in them. If
+`auto` did not need Spark, the data files have to be equal byte for byte: the order in which Spark writes the records
+that it judges is its own.
 Each round also has a table whose columns its records change, compared with the rules of its world (`evolving`).
 """
 
@@ -32,14 +33,16 @@ from tests.proof.bad_input.random_input import RECORDS, random_file
 from tests.proof.bad_input.reader import LIMITS
 from tests.proof.bad_input.records import DDL, PARTITION
 from tests.proof.campaign import Failed, Fault, Run
-from tests.proof.engines import evolving
+from tests.proof.engines import evolving, ledger
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
+from tests.proof.ledger.small import small_ledger
 from tests.proof.spark_session import session
 from tests.spark.engine_lake import EngineLake
 
 FILES = "files that both engines have read"
 PEAK_MB = "MB of memory at most, without Spark's"
 ROWS, LETTERS, OVERWRITTEN = "rows of each engine", "dead letters of each engine", "files that were overwritten"
+ENTRIES, WITH_RUNS = "entries of the ledger of each engine", "rounds in which the ledger of each engine had runs"
 NEEDED, NOT_NEEDED = "rounds in which the engine auto needed Spark", "rounds in which it did not, equal byte for byte"
 SMALL = ((1, 30), (7, 100))
 LARGE = ((3_000, 6_000), (1_000, 10_000))
@@ -58,14 +61,14 @@ OF_THE_STATE = TIMES_AND_NAMES | {
     "last_update_ts",
     "late_swept_ts",
     "receipt",
-    "base",
+    "bases",
     "chain",
     "etag",
     "ledger",
     "schema_change",
 }
 """The same of the state: `chain` and `etag` are of segments of the manifest. The runs of the ledger are merged beside
-ingestion, sooner or later."""
+ingestion, sooner or later, so their entries are compared, not their names."""
 ONE_STYLE = tuple(record for record in RECORDS if not isinstance(record.get("at"), int))
 """Of two styles of timestamps in one block one is left to Spark."""
 BROKEN_LINES = (b'{"id":', b"[1]", b'{"n":1}', b'{"id":"a","n":"x"}', b'{"id":"a","flag":0}', b"\xff")
@@ -76,14 +79,16 @@ NO_STATISTICS = "the local engine commits no statistics"
 
 class Engines:
     name = "engines"
-    about = "the same random files through both engines: the same rows, data files, dead letters, receipts and state"
+    about = "the same random files through both engines: the same rows, data files, letters, receipts, ledger and state"
     variants: Mapping[str, Fault] = {
         LEFT_OUT: Fault("the tables have other rows", "^the engines differ in rows"),
         NO_STATISTICS: Fault("the commits say other things of the same files", "^the engines differ in commits"),
+        **ledger.VARIANTS,
         **evolving.VARIANTS,
     }
     wanted = (
         *(ROWS, LETTERS, OVERWRITTEN, NEEDED, NOT_NEEDED, new_fields.ADDED, RANDOM_NAMES, IN_PARTITIONS),
+        *(ENTRIES, WITH_RUNS),
         *evolving.COUNTS,
     )
 
@@ -117,11 +122,13 @@ class Engines:
         }
         table = {"partition_by": [PARTITION] if rng.random() < 0.5 else []}
         with ExitStack() as stack:
+            stack.enter_context(small_ledger(random.Random(f"ledger {run.seed} {number}")))
             lakes = {name: EngineLake(folder / name, spark, settings, table, chosen=name) for name in ENGINES}
             for lake in lakes.values():
                 lake.folder.mkdir()
                 stack.enter_context(closing(lake))
-            landing, landed = _Landing(folder / "landing", run, (random_file, _plain_file)[number % 2]), 0
+            landing = _Landing(folder / "landing", run, (random_file, _plain_file)[number % 2])
+            landed, step = 0, ""
             for wave in range(rng.randint(1, WAVES)):
                 left = run.files - run.counts[FILES] - landed
                 if not left:
@@ -135,12 +142,11 @@ class Engines:
                 for name, job in jobs.items():
                     run.say(f"round {number}: {landed} files, with {name}")
                     job.ingest.drain()
-                _compare(
-                    run, lakes, f"seed {run.seed}, round {number}, wave {wave}: {landed} files, {settings}, {table}"
-                )
+                step = f"seed {run.seed}, round {number}, wave {wave}: {landed} files, {settings}, {table}"
+                _compare(run, lakes, step)
             run.counts[FILES] += landed
-            run.counts[new_fields.ADDED] += sum(event["added"] for event in lakes["auto"].logged("schema_changed"))
-            run.counts[NEEDED if _needed_spark(lakes["auto"]) else NOT_NEEDED] += 1
+            _count(run, lakes)
+            _compare_lists("files of the table's rows", [ledger.in_rows(lakes[name]) for name in ENGINES], step)
 
 
 CAMPAIGN = Engines()
@@ -182,6 +188,13 @@ def _plain_file(rng: random.Random) -> tuple[str, bytes]:
     return packed(body, rng)
 
 
+def _count(run: Run, lakes: Mapping[str, EngineLake]) -> None:
+    """What a round has shown."""
+    run.counts[new_fields.ADDED] += sum(event["added"] for event in lakes["auto"].logged("schema_changed"))
+    run.counts[NEEDED if _needed_spark(lakes["auto"]) else NOT_NEEDED] += 1
+    run.counts[WITH_RUNS] += all(map(ledger.runs_of, lakes.values()))
+
+
 def _needed_spark(lake: EngineLake) -> bool:
     return bool(lake.logged("spark_needed"))
 
@@ -191,10 +204,11 @@ def _needed_spark(lake: EngineLake) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """Of one table, without what may differ: names of data files and receipts, and times."""
+    """Of one table, without what may differ: names of data files, receipts and runs, and times."""
 
     letters: list[str]
     receipts: list[str]
+    ledger: list[str]
     state: list[str]
     commits: list[str]
     data: list[str]
@@ -205,10 +219,15 @@ def _compare(run: Run, lakes: Mapping[str, EngineLake], step: str) -> None:
     run.counts[ROWS] += _compare_rows(*(lakes[name] for name in ENGINES), step)
     by_spark, by_auto = (_found_in(lakes[name], exactly=exactly) for name in ENGINES)
     for field in fields(_Found):
-        left, right = getattr(by_spark, field.name), getattr(by_auto, field.name)
-        if left != right:
-            raise _difference(field.name, left, right, step)
+        _compare_lists(field.name, [getattr(by_spark, field.name), getattr(by_auto, field.name)], step)
     run.counts[LETTERS] += len(by_spark.letters)
+    run.counts[ENTRIES] += len(by_spark.ledger)
+
+
+def _compare_lists(what: str, of_each: Sequence[Sequence[str]], step: str) -> None:
+    left, right = of_each
+    if left != right:
+        raise _difference(what, left, right, step)
 
 
 def _difference(what: str, left: Sequence[str], right: Sequence[str], step: str) -> Failed:
@@ -234,7 +253,8 @@ def _found_in(lake: EngineLake, *, exactly: bool) -> _Found:
     return _Found(
         letters=sorted(_text(letter) for letter in lake.letters()),
         receipts=sorted(map(_text, _receipts(lake))),
-        state=[_text(json.loads(lake.copy.read_text()), OF_THE_STATE)],
+        ledger=ledger.in_ledger(lake),
+        state=[_text([json.loads(lake.copy.read_text()), ledger.in_bases(lake)], OF_THE_STATE)],
         commits=sorted(_commits(lake, with_sizes=exactly)),
         data=sorted(_digests(lake)) if exactly else [],
     )
@@ -310,5 +330,6 @@ def _commit_no_statistics() -> Any:
 BREAKS: Mapping[str, Callable[[], Any]] = {
     LEFT_OUT: _leave_a_file_out,
     NO_STATISTICS: _commit_no_statistics,
+    **ledger.BREAKS,
     **evolving.BREAKS,
 }

@@ -8,7 +8,17 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.engines.campaign import CAMPAIGN, FILES, LETTERS, NEEDED, NOT_NEEDED, PEAK_MB, ROWS
+from tests.proof.engines.campaign import (
+    CAMPAIGN,
+    ENTRIES,
+    FILES,
+    LETTERS,
+    NEEDED,
+    NOT_NEEDED,
+    PEAK_MB,
+    ROWS,
+    WITH_RUNS,
+)
 from tests.proof.engines.evolving import COUNTS
 from tests.spark.conftest import spark  # noqa: F401 - a fixture
 
@@ -28,7 +38,7 @@ def test_both_engines_make_the_same_of_the_same_random_files(
     run = short(tmp_path)
     CAMPAIGN.run(run)
     assert run.counts[FILES] >= 30
-    assert min(run.counts[what] for what in (ROWS, LETTERS, NEEDED, NOT_NEEDED, *COUNTS)) > 0
+    assert min(run.counts[what] for what in (ROWS, LETTERS, ENTRIES, WITH_RUNS, NEEDED, NOT_NEEDED, *COUNTS)) > 0
 
 
 def test_it_ends_after_as_many_files_as_it_was_asked_for(

@@ -11,13 +11,14 @@ from blizzard.environment import temporary_variables
 from tests.proof import campaign, large_file, new_fields, widening
 from tests.proof.campaign import Failed, Run
 from tests.proof.file_names import IN_PARTITIONS, RANDOM_NAMES
-from tests.proof.job_engines import JOBS_OF, LOCAL, RESUMED_BY_THE_OTHER, SPARK, find_with_each, kills_of
+from tests.proof.job_engines import JOBS_OF, LOCAL, RESUMED_BY_THE_OTHER, SPARK, find_with_each, kills_at, kills_of
 from tests.proof.kill import kill_counts
 from tests.proof.kill.kill_counts import BEFORE_ITS_ROWS, WIDENED_TABLE, PlannedKill, jvm_deaths
 from tests.proof.kill.names import (
     BETWEEN_CALLS,
     DAMAGED,
     IN_A_MERGE,
+    IN_THE_WRITE,
     JVM_STEPS,
     LOST_ANSWER,
     MOST_CALLS,
@@ -251,6 +252,7 @@ class Kill:
         IN_PARTITIONS,
         *JOBS_OF.values(),
         *map(kills_of, (SPARK, LOCAL)),
+        *(kills_at(IN_THE_WRITE, by) for by in (SPARK, LOCAL)),
         *RESUMED_BY_THE_OTHER,
         *map(large_file.commits_of_a_part, (*PLACES, WIDENED_TABLE)),
     )

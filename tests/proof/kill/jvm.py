@@ -20,7 +20,7 @@ from tests.spark.lake import session_settings
 
 START_TIMEOUT_SECS = 300.0
 TRAP = "BLIZZARD_PROOF_TRAP"
-"""Names the file that asks Spark's Python workers to kill somebody in the midst of writing a data file."""
+"""Names the file that asks whoever writes a data file to kill somebody in the midst of it."""
 DAEMON = {"spark.python.daemon.module": "tests.proof.kill.daemon"}
 """What lets the workers of a JVM fall into it."""
 

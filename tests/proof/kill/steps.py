@@ -19,9 +19,9 @@ from blizzard.storage.s3 import S3Store
 from spark_job.table.commit import TableCommits
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.tasks.reader import BatchReader
-from tests.proof.kill.daemon import set_trap
 from tests.proof.kill.names import RANDOM_MOMENT, Whom
 from tests.proof.kill.transactions import TRANSACTIONS
+from tests.proof.kill.trap import hand_to_reading_processes, set_trap
 
 STORE_CALLS = ("list", "list_folders", "head", "get", "open", "create", "put", "delete")
 COMMITS = (*((kind, "commit") for kind in TRANSACTIONS), (TableCommits, "rewrite"))
@@ -114,6 +114,8 @@ def after_the_read(point: KillPoint) -> None:
 
 
 def in_the_write_of_a_data_file(point: KillPoint) -> None:
+    """Spark's workers have the trap from their daemon."""
+    hand_to_reading_processes(point.trap)
     whole = BatchReader.read
 
     def read(*args: Any, **named: Any) -> Any:

@@ -24,7 +24,6 @@ from tests.proof.kill.names import (
     DAMAGED,
     DAMAGED_SHARE,
     GAVE_UP,
-    IN_THE_WRITE,
     LOST_ANSWER,
     OPERATORS,
     OPERATORS_SHARE,
@@ -67,7 +66,7 @@ class KilledTable:
         engines: Sequence[str] = tuple(JOBS_OF),
         widens: bool = False,
     ) -> None:
-        """`engines`: of the jobs, except where only Spark has what is to be killed. `widens`: whether records widen a
+        """`engines`: of the jobs, except where Spark's JVM is to be killed. `widens`: whether records widen a
         column; such a table is compared once."""
         self.place = place
         self.name = f"{place.name}, a column is widened" if widens else place.name
@@ -135,7 +134,7 @@ class KilledTable:
         in_use = any(event["event"] == SPARK_STARTED for event in events)
         if died:
             self._count_kill(step, whom, in_use=in_use)
-        self._count_engines(events, died=died and whom is not Whom.JVM)
+        self._count_engines(events, step, died=died and whom is not Whom.JVM)
         self._done.append(f"{whom} {step or 'that lives'} (time {nth}): ended with {ended}")
         gave_up = died and whom is Whom.JVM and any(event["event"] in GAVE_UP for event in events)
         if ended not in (KILLED, 0) and not gave_up:
@@ -160,8 +159,8 @@ class KilledTable:
         kill_counts.count(self._run.counts, step, self._counted_as, whom, in_use=in_use)
         self._run.counts[BEFORE_ITS_ROWS] += self.widens and self._was_just_widened()
 
-    def _count_engines(self, events: Sequence[Mapping[str, Any]], *, died: bool) -> None:
-        """Of the newest job, which has logged these events."""
+    def _count_engines(self, events: Sequence[Mapping[str, Any]], step: str, *, died: bool) -> None:
+        """Of the newest job, which has logged these events. `step`: at which it was to die."""
         if not self._started_with:
             return
         by = job_engines.ran_by(self._started_with, events)
@@ -170,6 +169,7 @@ class KilledTable:
             self._killed = ""
         if died:
             self._run.counts[job_engines.kills_of(by)] += 1
+            self._run.counts[job_engines.kills_at(step, by)] += 1
             self._killed = by
 
     def _request(self, step: str, whom: Whom, rng: random.Random) -> str:
@@ -186,7 +186,7 @@ class KilledTable:
         return json.dumps({"config": str(self._config), "sources": [SOURCE], "replace": True, "paths": paths})
 
     def _start(self, step: str, nth: int, rng: random.Random, whom: Whom, request: str = "") -> ForkedProcess:
-        engine = self._engine(step, whom, rng)
+        engine = self._engine(whom, rng)
         self._started_with = "" if request else engine
         self._run.counts[JOBS_OF[engine]] += not request
         words, environment, jvm = [*self._words, "--engine", engine], dict(self.place.environment), 0
@@ -211,9 +211,9 @@ class KilledTable:
             request=request,
         )
 
-    def _engine(self, step: str, whom: Whom, rng: random.Random) -> str:
-        """Spark, if its JVM or a process of its is to be killed."""
-        return "spark" if whom is not Whom.JOB or step == IN_THE_WRITE else rng.choice(self._engines)
+    def _engine(self, whom: Whom, rng: random.Random) -> str:
+        """Spark, if its JVM is to be killed."""
+        return "spark" if whom is not Whom.JOB else rng.choice(self._engines)
 
     def _kill(self, process: ForkedProcess, whom: Whom) -> None:
         if whom in (Whom.BOTH, Whom.JVM):
@@ -236,7 +236,7 @@ class KilledTable:
                 self._fail(f"a job that was not killed ended with {ended}: {_last_words(process)}")
             events = process.events()
             self._claims.update(claimed_commits(events))
-            self._count_engines(events, died=False)
+            self._count_engines(events, "", died=False)
             drained = [event for event in events if event["event"] == "drained"]
             if drained and not drained[-1]["commits"]:
                 self._run_secs = longest_secs

@@ -11,13 +11,13 @@ from blizzard.environment import temporary_variables
 from tests.proof import large_file, new_fields, places, widening
 from tests.proof.breaks import NO_LOOK
 from tests.proof.campaign import Budget, Failed, Run
-from tests.proof.job_engines import JOBS_OF, LOCAL, SPARK, found_with, kills_of, resumed
+from tests.proof.job_engines import BY, JOBS_OF, LOCAL, SPARK, found_with, kills_at, kills_of, resumed
 from tests.proof.kill import campaign as kill
 from tests.proof.kill import kill_counts
 from tests.proof.kill import steps as kill_steps
 from tests.proof.kill import variants as kill_variants
 from tests.proof.kill.kill_counts import WIDENED_TABLE, PlannedKill, jvm_deaths
-from tests.proof.kill.names import JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
+from tests.proof.kill.names import IN_THE_WRITE, JVM_STEPS, LOST_ANSWER, RANDOM_MOMENT, SHORTEST, STEPS, VARIANTS
 from tests.proof.kill.stage import Stage
 from tests.proof.kill.table import KilledTable
 from tests.proof.places import LocalPlace
@@ -191,8 +191,21 @@ def test_kills_and_the_jobs_that_go_on_are_counted_by_engine(tmp_path: Path) -> 
         ("auto", recovered, False),
     ):
         table._started_with = engine
-        table._count_engines(events, died=died)
-    assert run.counts == {kills_of(SPARK): 1, kills_of(LOCAL): 1, resumed(LOCAL, SPARK): 1}
+        table._count_engines(events, IN_THE_WRITE, died=died)
+    assert run.counts == {
+        **{count: 1 for by in (SPARK, LOCAL) for count in (kills_of(by), kills_at(IN_THE_WRITE, by))},
+        resumed(LOCAL, SPARK): 1,
+    }
+
+
+@pytest.mark.parametrize("engine", JOBS_OF)
+def test_a_job_of_each_engine_dies_in_the_write_of_a_data_file(tmp_path: Path, common: Stage, engine: str) -> None:
+    run = run_of(tmp_path)
+    table = KilledTable(run, common, common.local(tmp_path / "local"), tmp_path / "table", engines=(engine,))
+    assert table.repeat_kill(PlannedKill(IN_THE_WRITE, 1, "1", kill.Whom.JOB))
+    assert run.counts[kills_at(IN_THE_WRITE, BY[engine])] == 1
+    table.run_to_end()
+    table.compare()
 
 
 def test_a_long_run_requires_each_step_on_each_place(tmp_path: Path) -> None:
