@@ -22,7 +22,8 @@ class TextFormat(LineFormat):
     def parse(self, blocks: Sequence[LineBlock]) -> Parsed:
         data = joined(blocks)
         try:
-            lines = pc.split_pattern(pa.array([data], pa.large_string()), "\n").flatten()
+            text = pa.array([data], pa.large_binary()).cast(pa.large_string())
+            lines = pc.split_pattern(text, "\n").flatten()
         except pa.ArrowInvalid:  # not UTF-8
             return _line_by_line(data.split(b"\n"))
         return Parsed(_table(lines.cast(pa.string())), None, (), ())
