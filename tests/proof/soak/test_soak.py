@@ -234,6 +234,7 @@ LATER = {
     "bytes of the ledger per file",
     "time of looking up suspects",
     "time of a commit of the local engine",
+    "number of connections",
 }
 """What the first reports do not have."""
 
