@@ -87,14 +87,16 @@ def measured(found: Series) -> dict[str, Spread]:
     same JVM to start, and `local` is what `blizzard run` picks on one machine. Loops without Spark are compared with
     `local`."""
     told = {
-        "spark_cold": _worst_against_spark(found, OURS, "big", ContenderRuns.cold),
-        "spark_warm": _worst_against_spark(found, OURS, "big", ContenderRuns.warm),
-        "small_cold": _worst_against_spark(found, OURS, "small", ContenderRuns.cold),
-        "small_warm": _worst_against_spark(found, OURS, "small", ContenderRuns.warm),
-        "local_spark_cold": _worst_against_spark(found, LOCAL, "big", ContenderRuns.cold),
-        "local_spark_warm": _worst_against_spark(found, LOCAL, "big", ContenderRuns.warm),
-        "local_small_cold": _worst_against_spark(found, LOCAL, "small", ContenderRuns.cold),
-        "local_small_warm": _worst_against_spark(found, LOCAL, "small", ContenderRuns.warm),
+        f"{prefix}{name}": _worst_against_spark(found, who, size, times)
+        for prefix, who in (("", OURS), ("local_", LOCAL))
+        for name, size, times in (
+            ("spark_cold", "big", ContenderRuns.cold),
+            ("spark_warm", "big", ContenderRuns.warm),
+            ("small_cold", "small", ContenderRuns.cold),
+            ("small_warm", "small", ContenderRuns.warm),
+        )
+    }
+    told |= {
         "arrow_loop": _worst([_warm(series, "arrow_loop", LOCAL) for series in found.values()]),
         "arrow_copy": _warm(found[COPIED], LOCAL, COPY) if COPY in found.get(COPIED, {}) else None,
     }

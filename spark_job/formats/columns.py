@@ -186,20 +186,18 @@ def by_library(what: str, call: Callable[[], T]) -> T:
         raise FileFault(Stage.PARSE, f"not valid {what}, or damaged: {error}") from error
 
 
-def each_by_library(
-    what: str, batches: Iterator[pa.RecordBatch], maps: Sequence[int] | None = None
-) -> Iterator[pa.RecordBatch]:
+def each_by_library(what: str, batches: Iterator[pa.RecordBatch], maps: Sequence[int]) -> Iterator[pa.RecordBatch]:
     """Columns whose parts do not fit together are found here, and not when their records are parsed. `maps`: as in
-    `FileColumns`; None: any column may have them."""
+    `FileColumns`."""
     while (batch := by_library(what, lambda: next(batches, None))) is not None:
         by_library(what, partial(validate, batch, maps))
         yield batch
 
 
-def validate(batch: pa.RecordBatch, maps: Sequence[int] | None) -> None:
+def validate(batch: pa.RecordBatch, maps: Sequence[int]) -> None:
     """Raises ArrowInvalid."""
     batch.validate()
-    for at in range(batch.num_columns) if maps is None else maps:
+    for at in maps:
         _check_maps(batch.column(at))
 
 
