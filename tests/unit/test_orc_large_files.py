@@ -4,7 +4,6 @@ import io
 import os
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from spark_job.formats.protocol import FileFault
 from spark_job.table.schema import columns_of
 from tests.unit.contents import StoredContent
 from tests.unit.format_reading import LIMITS, read_file
-from tests.unit.orc_asked import Asked
+from tests.unit.orc_asked import Asked, asked_reader
 from tests.unit.table_files import orc_file
 
 GOOD = orc_file(pa.table({"id": list(range(10))}))
@@ -46,12 +45,7 @@ class Noting(io.BytesIO):
         return data
 
 
-@pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
-    found = Asked()
-    monkeypatch.setattr(orc_format, "READER", found)
-    yield found
-    found.close()
+reader = pytest.fixture(asked_reader)
 
 
 def test_the_process_reads_one_answer_ahead_and_no_more(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

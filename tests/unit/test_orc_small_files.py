@@ -4,7 +4,7 @@ import io
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -23,7 +23,7 @@ from spark_job.formats.protocol import FileFault
 from spark_job.table.schema import columns_of
 from tests.unit.contents import StoredContent
 from tests.unit.format_reading import LIMITS, Read, read_file
-from tests.unit.orc_asked import Asked
+from tests.unit.orc_asked import Asked, asked_reader
 from tests.unit.table_files import orc_file
 
 GOOD = orc_file(pa.table({"id": list(range(10))}))
@@ -48,12 +48,7 @@ TYPES: dict[str, tuple[str, pa.Array]] = {
 }
 
 
-@pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
-    found = Asked()
-    monkeypatch.setattr(orc_format, "READER", found)
-    yield found
-    found.close()
+reader = pytest.fixture(asked_reader)
 
 
 def rows_of(file_format: OrcFormat, stored: bytes, first_record: int = 0) -> list[dict[str, Any]]:
