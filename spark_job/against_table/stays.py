@@ -6,12 +6,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 
 from blizzard.state.clustering import clustered_by
 from blizzard.storage.base import ObjectStore
-from spark_job.table.columns import FILLED_BY_DELTA, SOURCE_COLUMN
+from spark_job.table.columns import FILLED_BY_DELTA, SOURCE_COLUMN, stored_name
 from spark_job.table.constraints import constraints_of
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.table_source import TableSource
 
-STORED_NAME = "delta.columnMapping.physicalName"
 ONLY_WHEN_MADE = "it is set only when a table is made"
 
 
@@ -20,8 +19,9 @@ def stays(
 ) -> Iterator[str]:
     """`columns`: all of the source's rows."""
     yield from _not_null(table, columns)
+    own_names = {name.lower() for name in wanted.constraints}
     for name, sql in sorted(constraints_of(table).items()):
-        if name.lower() not in {own.lower() for own in wanted.constraints}:
+        if name.lower() not in own_names:
             yield (
                 f"constraint {name} ({sql}) stays, although the pipeline does not have it, until "
                 f"ALTER TABLE … DROP CONSTRAINT {name}"
@@ -93,7 +93,7 @@ def _shown(path: Sequence[str], schema: StructType) -> str:
     """The log has the names under which files have the columns."""
     names, found = list[str](), schema
     for part in path:
-        field = next((one for one in found.fields if one.metadata.get(STORED_NAME, one.name) == part), None)
+        field = next((one for one in found.fields if stored_name(one) == part), None)
         names.append(part if field is None else field.name)
         found = field.dataType if field is not None and isinstance(field.dataType, StructType) else StructType()
     return ".".join(names)

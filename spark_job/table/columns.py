@@ -100,6 +100,11 @@ def needs_mapping(found: DataType) -> bool:
     return False
 
 
+def stored_name(field: StructField) -> str:
+    """Under which files and the log have it."""
+    return str(field.metadata.get("delta.columnMapping.physicalName", field.name))
+
+
 def gets_mapping(properties: Mapping[str, str], added: Iterable[StructField]) -> str | None:
     """The first of these columns for which a table with these properties has to get column mapping."""
     if properties.get(MAPPING_PROPERTY, "none") != "none":

@@ -10,10 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from blizzard.errors import PermanentError
+from blizzard.state.clustering import CLUSTERING
 from spark_job.engines.spark.commit_errors import translate_commit_error
 from spark_job.engines.spark.snapshot import Snapshot, set_snapshot_partitions
 from spark_job.engines.spark.spark_errors import SPARK_ERRORS
 from spark_job.table.add_action import add_fields
+from spark_job.table.columns import stored_name
 from spark_job.table.engine import NewTable
 from spark_job.table.file_layout import TableDescription
 from spark_job.table.log_actions import metadata_fields, txn_fields
@@ -23,7 +25,6 @@ from spark_job.write.data_file import DataFile
 
 _DELTA_PACKAGE = "org.apache.spark.sql.delta."
 _WRITER_PACKAGE = "commands"
-CLUSTERING = "delta.clustering"
 CLUSTERING_FEATURES = {f"delta.feature.{name}": "supported" for name in ("clustering", "domainMetadata")}
 _WRITE_OPERATION_FIELDS = 4
 """Fields of `DeltaOperations.Write`: mode, partitionBy, predicate, userMetadata. Newer versions have more, all
@@ -137,7 +138,7 @@ class Transaction:
     def _clustering(self, columns: Sequence[str]) -> Any:
         """Delta knows columns by the names under which it stores them."""
         schema = self.description().schema
-        stored = [[schema[name].metadata.get("delta.columnMapping.physicalName", name)] for name in columns]
+        stored = [[stored_name(schema[name])] for name in columns]
         text = json.dumps({"clusteringColumns": stored, "domainName": CLUSTERING})
         return self._action("domainMetadata", {"domain": CLUSTERING, "configuration": text, "removed": False})
 
