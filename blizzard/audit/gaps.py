@@ -54,5 +54,5 @@ def fill_gaps(
 
 def entries_at(folder: Path, places: Iterable[Place]) -> Iterator[LedgerEntry]:
     """Those that `fill_gaps` has left."""
-    for *values, state in items_at(folder, places):
-        yield LedgerEntry._make([*values, FileState(state)])
+    for entry in map(LedgerEntry._make, items_at(folder, places)):
+        yield entry._replace(state=FileState(entry.state))

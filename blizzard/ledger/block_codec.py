@@ -27,6 +27,9 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 _NO_DIGEST, _HAS_DIGEST = 0, 1
 _COLUMNS, _TIME = 5, 2
 """How many columns of numbers there are, and which one has the times."""
+_BEGINS = 0x80
+"""Added to the number of the state of an entry that begins. Versions that did not know it never have it."""
+_WITHOUT_BEGINS = bytes(number & ~_BEGINS for number in range(256))
 _UNDECODABLE = (struct.error, zlib.error, ValueError, IndexError, OverflowError, EOFError)
 
 
@@ -93,7 +96,13 @@ class BlockColumns:
     def states(self) -> bytes:
         """Of each entry the number of its FileState."""
         with _naming_the_error():
-            return self._text.states
+            return self._text.states.translate(_WITHOUT_BEGINS)
+
+    @property
+    def begins(self) -> list[bool]:
+        """Of each entry whether it begins."""
+        with _naming_the_error():
+            return [number >= _BEGINS for number in self._text.states]
 
     @property
     def times_ms(self) -> "array[int]":
@@ -116,14 +125,22 @@ class BlockColumns:
 def decode_block(data: bytes) -> Block:
     """Raises UnreadableState."""
     columns = BlockColumns(data)
-    etags, states = columns.etags, columns.states
+    etags, states, begins = columns.etags, columns.states, columns.begins
     sequences, sizes, times, rows, rejected = columns.numbers()
     with _naming_the_error():
         paths = [path.decode("utf-8", "surrogatepass") for path in columns.paths]
 
     def entry_at(at: int) -> LedgerEntry:
         return LedgerEntry(
-            paths[at], sequences[at], etags[at], sizes[at], times[at], rows[at], rejected[at], FileState(states[at])
+            paths[at],
+            sequences[at],
+            etags[at],
+            sizes[at],
+            times[at],
+            rows[at],
+            rejected[at],
+            FileState(states[at]),
+            begins[at],
         )
 
     return Block(paths, entry_at)
@@ -153,7 +170,7 @@ def _encode_text(entries: Sequence[LedgerEntry]) -> tuple[bytes, bytes]:
             _split(array("H", map(len, suffixes)), 2),
             kinds,
             _split(array("H", map(len, rests)), 2),
-            bytes(entry.state for entry in entries),
+            bytes(entry.state | _BEGINS if entry.begins else entry.state for entry in entries),
             *suffixes,
             *rests,
         )

@@ -39,7 +39,8 @@ class LedgerEntry(NamedTuple):
     `time_ms`: when the file was announced, in milliseconds of Unix time: its event's time, or its modification time if
     a sweep found it. `rows` and `rejected` count the rows and refused records of this content, those of earlier commits
     of a large file included. Unknown values are 0: a row of the table names neither its file's size nor its refused
-    neighbours.
+    neighbours. `begins`: whether a commit that is counted has the content's first record, as Receipt says. It is then
+    counted without the commits before that, of another time that the file had this content.
     """
 
     path: str
@@ -50,6 +51,7 @@ class LedgerEntry(NamedTuple):
     rows: int
     rejected: int
     state: FileState
+    begins: bool = False
 
     @property
     def is_from_table(self) -> bool:
@@ -78,7 +80,9 @@ def entries_of(receipt: Receipt) -> list[LedgerEntry]:
     """The entries of a commit, one for each line of its receipt."""
     sequence = receipt.sequence
     return [
-        LedgerEntry(path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(done, begins, error, repair))
+        LedgerEntry(
+            path, sequence, etag, size, _time_ms(event_ts), rows, rejected, _state(done, begins, error, repair), begins
+        )
         for path, etag, size, rows, rejected, event_ts, error, done, begins, _, repair, _ in receipt.lines
     ]
 
@@ -102,14 +106,17 @@ def merged(entries: Iterable[LedgerEntry]) -> LedgerEntry:
 
 
 def _continued(before: LedgerEntry, entry: LedgerEntry) -> LedgerEntry:
-    """Of the same content. One that begins at its first record again, after it had failed, counts alone."""
-    if entry.state in (FileState.COUNTED, FileState.READ_ANEW):
+    """Of the same content. One that begins at its first record again counts alone: the content had failed, or the file
+    has had another one in between, whose entry may already be merged away."""
+    if entry.begins or entry.state in (FileState.COUNTED, FileState.READ_ANEW):
         return entry
     if entry.state is FileState.REPLAYED:
         rows, rejected = before.rows + entry.rows, max(0, before.rejected - entry.rows)
         state = before.state if before.is_done else FileState.DONE
         return before._replace(sequence=entry.sequence, rows=rows, rejected=rejected, state=state)
-    added = entry._replace(rows=before.rows + entry.rows, rejected=before.rejected + entry.rejected)
+    added = entry._replace(
+        rows=before.rows + entry.rows, rejected=before.rejected + entry.rejected, begins=before.begins
+    )
     if entry.state is not FileState.PARTLY:
         return added
     return added._replace(state=before.state if before.is_in_progress else FileState.UNCOUNTED)

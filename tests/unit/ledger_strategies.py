@@ -23,6 +23,7 @@ def entries(paths: st.SearchStrategy[str] = strategies.any_path) -> st.SearchStr
         rows=strategies.naturals,
         rejected=strategies.naturals,
         state=st.sampled_from(FileState),
+        begins=st.booleans(),
     )
 
 

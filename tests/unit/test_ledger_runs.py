@@ -1,18 +1,20 @@
 """Runs of the ledger: what is written is found again, in few requests, and damage is noticed."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from blizzard.errors import UnreadableState
-from blizzard.ledger.block_codec import decode_block, encode_block
-from blizzard.ledger.entry import FileState, LedgerEntry, merge_sorted, merged
+from blizzard.ledger.block_codec import BlockColumns, decode_block, encode_block
+from blizzard.ledger.entry import FileState, LedgerEntry, entries_of, merge_sorted, merged
 from blizzard.ledger.path_filter import LARGE_RUN, PathFilter, digest_of, filter_bytes
 from blizzard.ledger.path_list import PathList
 from blizzard.ledger.run import BLOCK_ENTRIES, Run, RunLoading, write_run
 from blizzard.ledger.run_index import shortest_above
+from blizzard.state.receipts import Receipt, ReceiptLine
 from blizzard.state.run_ref import RunRef, SequenceRange, decode_ref, encode_ref, ranges_without
 from blizzard.storage.memory import MemoryStore
 from tests.unit import strategies
@@ -233,7 +235,8 @@ def test_a_merge_has_each_file_once_with_its_newest_entry(parts: list[list[Ledge
     newest: dict[str, LedgerEntry] = {}
     for each in sorted(each for part in parts for each in part):
         before = newest.get(each.path)
-        if before is None or before.etag != each.etag or each.state in (FileState.COUNTED, FileState.READ_ANEW):
+        is_alone = each.begins or each.state in (FileState.COUNTED, FileState.READ_ANEW)
+        if before is None or before.etag != each.etag or is_alone:
             newest[each.path] = each
         elif each.state is FileState.REPLAYED:
             newest[each.path] = before._replace(
@@ -249,6 +252,7 @@ def test_a_merge_has_each_file_once_with_its_newest_entry(parts: list[list[Ledge
                 rows=before.rows + each.rows,
                 rejected=before.rejected + each.rejected,
                 state=state if goes_on else each.state,
+                begins=before.begins,
             )
     assert [*merge_sorted(*parts)] == [newest[path] for path in sorted(newest)]
 
@@ -276,6 +280,52 @@ def test_a_file_that_begins_anew_after_it_failed_counts_alone() -> None:
     states = [FileState.COUNTED, FileState.PARTLY, FileState.FAILED, FileState.COUNTED, FileState.PARTLY]
     found = merged(entry("a", n, rows=10)._replace(state=state) for n, state in enumerate(states))
     assert (found.rows, found.state) == (20, FileState.COUNTED)
+
+
+def lives() -> st.SearchStrategy[list[LedgerEntry]]:
+    """Commits of one file, from its first record on: its contents in turn, each read in one commit or in several."""
+    parts = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=3)
+    return st.lists(st.tuples(st.sampled_from("xy"), parts, st.booleans()), min_size=1, max_size=4).map(
+        lambda contents: [
+            each._replace(sequence=sequence)
+            for sequence, each in enumerate(
+                each for etag, counts, fails in contents for each in of_content(etag, counts, fails=fails)
+            )
+        ]
+    )
+
+
+def of_content(etag: str, counts: Sequence[tuple[int, int]], *, fails: bool) -> list[LedgerEntry]:
+    """The entries of the receipts of commits that bring `counts` of rows and refused records."""
+    last = len(counts) - 1
+    lines = [
+        ReceiptLine("a", etag, 10, *count, 1.0, "cut off" if fails and at == last else None, at == last, at == 0)
+        for at, count in enumerate(counts)
+    ]
+    return entries_of(Receipt("r", None, 0, 0.0, tuple(lines)))
+
+
+@given(lives(), st.data())
+def test_a_content_that_comes_back_is_counted_once_however_its_commits_are_cut_into_runs(
+    commits: list[LedgerEntry], data: st.DataObject
+) -> None:
+    begin = max(at for at, each in enumerate(commits) if each.begins)
+    newest = commits[begin:]
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(commits) - 1)))) if len(commits) > 1 else []
+    runs = [commits[start:end] for start, end in pairwise([0, *cuts, len(commits)])]
+    stored = [[*decode_block(encode_block([merged(run)]))] for run in runs]
+    [found] = merge_sorted(*stored)
+    assert (found.rows, found.rejected) == (sum(e.rows for e in newest), sum(e.rejected for e in newest))
+    assert (found.sequence, found.etag, found.is_done) == (newest[-1].sequence, newest[-1].etag, newest[-1].is_done)
+
+
+def test_a_block_of_a_version_that_did_not_note_where_contents_begin_is_read() -> None:
+    older = entry("a", 0, rows=10)
+    newer = older._replace(sequence=1, begins=True)
+    assert [*decode_block(encode_block([older]))] == [older]
+    assert merged([older, newer]).rows == 10
+    states = BlockColumns(encode_block([newer, newer._replace(path="b", state=FileState.FAILED, begins=False)])).states
+    assert [*states] == [FileState.DONE, FileState.FAILED]
 
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 4], ids=lambda runs: f"first merged up to {runs}")
