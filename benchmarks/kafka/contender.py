@@ -110,6 +110,13 @@ def streaming(task: Task) -> Callable[[int], None]:
     return run
 
 
+def delta_ingest(task: Task) -> Callable[[int], None]:
+    """A process for each run: a program of its own has nothing that is warm the second time."""
+    from benchmarks.kafka.delta_ingest import ingest
+
+    return lambda number: ingest(task.servers, TOPIC, task.table(number), columns=SCHEMA, messages=task.messages)
+
+
 def _session(task: Task, more_jars: Any) -> Any:
     from blizzard.config.spark_settings import settings
     from blizzard.log import silent
@@ -132,6 +139,7 @@ CONTENDERS: dict[str, Callable[[Task], Callable[[int], None]]] = {
     "Blizzard, local": blizzard,
     "Blizzard, spark": blizzard,
     "Structured Streaming": streaming,
+    "kafka-delta-ingest": delta_ingest,
 }
 
 

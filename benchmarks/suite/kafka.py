@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 
 from benchmarks.goals import goals_of
 from benchmarks.kafka.contender import CONTENDERS, Task
+from benchmarks.kafka.delta_ingest import LATENCY_SECS, PROGRAM, is_installed
 from benchmarks.kafka.topic import MESSAGES, TOPIC, make
 from benchmarks.process import ROOT, ContenderFailed, scratch
 from benchmarks.resource_monitor import ResourceMonitor
@@ -29,7 +30,7 @@ from blizzard.environment import variables
 from infra.local.kafka.cluster import KafkaCluster
 from infra.local.processes.child_process import ChildProcess
 
-BARE, LOCAL, SPARK, STREAMING = CONTENDERS
+BARE, LOCAL, SPARK, STREAMING, DELTA_INGEST = CONTENDERS
 FORMS = ("json", "envelope")
 DROPS, COMMITS, WARM_UP = 100, 1_000, 50
 HEAP_MB = 1024
@@ -37,8 +38,13 @@ MB = 1e6
 NOTE = (
     "The bare consumer is one process with librdkafka, which gives each message to Python and no more. The "
     "broker runs on the same cores as the contenders. The time of Blizzard includes its state, its receipts and the "
-    "column `_source`, which the others do not have. For kafka-delta-ingest there is no figure: it is not built here."
+    "column `_source`, which the others do not have."
 )
+WITH_DELTA_INGEST = (
+    "kafka-delta-ingest decodes JSON only, on one thread. It is measured until the table has all messages, of which it "
+    f"writes the last ones up to {LATENCY_SECS} seconds after it has read them. Each run is a process of its own."
+)
+WITHOUT_DELTA_INGEST = f"kafka-delta-ingest was not measured: there is no program {PROGRAM} on the PATH."
 
 
 @dataclass(slots=True)
@@ -62,7 +68,7 @@ def run(options: RunOptions) -> Result:
         make(cluster, messages, lambda said: options.report_progress(f"kafka: {said}"))
         for turn in range(options.rounds):
             for form in FORMS:
-                for contender in CONTENDERS:
+                for contender in contenders(form):
                     options.report_progress(f"kafka: round {turn + 1} of {options.rounds}, {form}, {contender}")
                     measured = _measured(contender, form, cluster, messages, options)
                     found.runs.setdefault((form, contender), []).append(measured)
@@ -75,13 +81,18 @@ def run(options: RunOptions) -> Result:
         "a topic read into a table",
         (_table(found), _latency_table(found)),
         tuple(evaluate_goals(goals_of("kafka"), _goals(found), {})),
-        notes=(NOTE,),
+        notes=(NOTE, WITH_DELTA_INGEST if is_installed() else WITHOUT_DELTA_INGEST),
         raw={
             "runs": {f"{form}, {contender}": some for (form, contender), some in found.runs.items()},
             "latencies": found.latencies,
             "commits": found.commits,
         },
     )
+
+
+def contenders(form: str) -> list[str]:
+    left_out = {DELTA_INGEST} if form != "json" or not is_installed() else set[str]()
+    return [contender for contender in CONTENDERS if contender not in left_out]
 
 
 def _goals(found: Measured) -> dict[str, Spread]:
