@@ -14,6 +14,7 @@ from uuid import uuid4
 from deltalake import DeltaTable, Field, Schema
 
 PROGRAM = "kafka-delta-ingest"
+APP_ID = "benchmark"
 LATENCY_SECS = 5
 """After which it writes what it has, unless it has enough for a data file before. The last messages wait for it."""
 POLL_SECS = 0.1
@@ -39,7 +40,7 @@ def ingest(servers: str, topic: str, table: str, *, columns: str, messages: int,
     """Returns as soon as the table has all messages of the topic. Raises DeltaIngestFailed."""
     DeltaTable.create(table, schema_of(columns))
     words = [PROGRAM, "ingest", topic, table, "--kafka", servers, "--auto_offset_reset", "earliest", "--checkpoints"]
-    own = ["--consumer_group", str(uuid4()), "--app_id", "benchmark", "--allowed_latency", str(LATENCY_SECS)]
+    own = ["--consumer_group", str(uuid4()), "--app_id", APP_ID, "--allowed_latency", str(LATENCY_SECS)]
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen([*words, *own], stdout=log, stderr=subprocess.STDOUT)
         try:
