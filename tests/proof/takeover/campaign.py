@@ -38,8 +38,12 @@ MISSING = r"^\d+ records missing: "
 NOT_REFUSED = r"^not refused$"
 BEGUN_ANEW = rf"{DOUBLED}|{NOT_REFUSED}"
 """What comes of a state that nobody sees: with the other file it is read again, without it the job does not refuse."""
-TABLES_OF = {"spark": "of these with Spark", "auto": "of these with the local engine if it can"}
-"""Counts, by engine."""
+TABLES_OF = {
+    ("spark",): "of these with Spark",
+    ("auto",): "of these with the local engine if it can",
+    ("spark", "auto"): "of these with both engines in turn",
+}
+"""Counts, by the engines of the jobs."""
 
 
 class Takeover:
@@ -65,7 +69,8 @@ class Takeover:
 
     def __init__(self, cases: Sequence[tuple[Age, Form]] = CASES) -> None:
         self._cases = cases
-        self.wanted = [case_of(age, form) for age, form in cases]
+        self._shown = [case_of(age, form) for age, form in cases]
+        self.wanted = [*self._shown, *TABLES_OF.values()]
 
     def run(self, run: Run) -> None:
         """Each case once, in an order of the seed's, then again."""
@@ -81,7 +86,7 @@ class Takeover:
                 _Round(run, f"round {number}", age, form, rng, folder, spark).go()
                 shutil.rmtree(folder)
         if not run.variant and run.counts["rounds"] >= len(cases):
-            check_shown(run, self.wanted)
+            check_shown(run, self._shown)
 
 
 def case_of(age: Age, form: Form) -> str:
@@ -100,14 +105,15 @@ class _Round:
         self._age, self._form = age, form
         dated = rng.random() < 0.7
         settings = {"checkpoint": {"interval_files": rng.choice([2, 5, 100])}}
-        self._lake = EngineLake(folder, spark, settings, chosen=rng.choice([*TABLES_OF]))
+        self._engines = rng.choice([*TABLES_OF])
+        self._lake = EngineLake(folder, spark, settings, chosen=rng.choice(self._engines))
         if dated:
             self._lake.settings["partition_columns"] = {"date": "string"}
             self._lake.table_settings["partition_by"] = ["date"]
         coarse = rng.random() < 0.5
         self._older_table = OlderTable(self._lake, form, rng, dated, coarse_clock=coarse)
         shape = f"{'dated' if dated else 'flat'}, its clock counts {'seconds' if coarse else 'milliseconds'}"
-        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {shape}; engine {self._lake.chosen}"]
+        self._steps = [f"{title}, seed {run.seed}: {form}, {age}; {shape}; engines {' and '.join(self._engines)}"]
 
     def go(self) -> None:
         with closing(self._lake):
@@ -121,7 +127,7 @@ class _Round:
             self._is_refused_before_penguin_is_done()
         self._goes_on()
         self._run.counts["tables taken over"] += 1
-        self._run.counts[TABLES_OF[self._lake.chosen]] += 1
+        self._run.counts[TABLES_OF[self._engines]] += 1
         self._run.counts[case_of(self._age, self._form)] += 1
         self._run.counts["records"] += sum(len(content) for content in self._older_table.files.values())
 
@@ -167,6 +173,7 @@ class _Round:
         self._step(f"a job runs {when}")
         versions, copies = self._lake.versions(), self._copies()
         try:
+            self._take_turns()
             self._lake.run()
         except RecoveryError as error:
             if why not in str(error):
@@ -189,11 +196,12 @@ class _Round:
         older_table.announce(*rng.sample(sorted(older_table.files), min(3, len(older_table.files))))
         if rng.random() < 0.5:
             self._step("two jobs take it over at once")
-            lake.meanwhile["recovered"] = lambda: run(lake.job())
+            lake.meanwhile["recovered"] = self._other_job
         self._job("the takeover", late=rng.random() < 0.5)
         self._arrive("9-next", "0-later")
         if rng.random() < 0.3:
             self._step("the job ends after its first step, and is started again")
+            self._take_turns()
             job = lake.job()
             job.sweep(late=False, record_if_empty=True)
             job.ingest.step(draining=True)
@@ -203,6 +211,15 @@ class _Round:
         if not lake.logged("state_taken_over"):
             self._fail("no job said that it took a state over")
 
+    def _take_turns(self) -> None:
+        """The next job has another engine than the one before, if this table is of both."""
+        at = self._engines.index(self._lake.chosen)
+        self._lake.chosen = self._engines[(at + 1) % len(self._engines)]
+
+    def _other_job(self) -> None:
+        self._take_turns()
+        run(self._lake.job())
+
     def _arrive(self, *names: str) -> None:
         """Above the watermarks, below them, and in a partition that is new."""
         landed = [self._older_table.land(name, day=self._rng.randint(1, 3)) for name in names]
@@ -211,6 +228,7 @@ class _Round:
 
     def _job(self, title: str, *, late: bool) -> None:
         self._step(f"{title}, {'with' if late else 'without'} a late sweep")
+        self._take_turns()
         try:
             self._lake.run(late=late)
         except BlizzardError as error:
