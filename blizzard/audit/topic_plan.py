@@ -152,7 +152,7 @@ def _beginning(
 ) -> TopicCheckpoint:
     """Of a source that has no checkpoint."""
     txns = txns_of(store) if state.version is not None else []
-    known = taken_over(txns, options, identity.source_id)
+    known = taken_over(store, txns, options, identity.source_id)
     if options.take_over != NOTHING and (former := former_topics(store, txns, (), configured)):
         check_not_renamed(former, cluster, identity.source_id)
     return first_positions(brokers, cluster, options, TopicCheckpoint(identity.pipeline, identity.source), known)

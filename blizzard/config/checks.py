@@ -10,7 +10,7 @@ from blizzard.config import ddl, expression_checks
 from blizzard.config.compressions import AUTO
 from blizzard.config.expressions.tokens import names_in, refusal_of
 from blizzard.config.formats import FILE_FORMATS, FORMATS, MIXED
-from blizzard.config.kafka_checks import check_kind
+from blizzard.config.kafka_checks import check_kind, check_taken_over_once
 from blizzard.config.model import Config, HowToRead, Pipeline, Source
 from blizzard.config.problems import Path, Problems, did_you_mean, dotted
 from blizzard.config.provenance import PROVENANCE, RESERVED
@@ -34,6 +34,7 @@ def check(config: Config, problems: Problems) -> None:
         _check_same_partitioning(pipelines, problems)
         check_same_types(pipelines, columns, problems)
         _check_state_prefixes(pipelines, problems)
+        check_taken_over_once([(each, _source_path(each)) for each in _sources(pipelines)], problems)
     _check_overlaps(config, problems)
 
 

@@ -1,6 +1,9 @@
 """Checks of a source: whether it is of files or of topics, and that it has no options of the other kind."""
 
+from collections.abc import Iterable
+
 from blizzard.config.formats import AVRO, ENVELOPE, MESSAGE_FORMATS
+from blizzard.config.kafka_options import NOTHING
 from blizzard.config.model import Source
 from blizzard.config.problems import Path, Problems
 from blizzard.config.section import Section
@@ -66,6 +69,22 @@ def _check_topics(source: Source, path: Path, problems: Problems) -> None:
     if _is_set(source.limits, "max_file_bytes"):
         text = "has no effect for topics; remove it: max_record_bytes limits a message"
         problems.add((*path, "limits", "max_file_bytes"), text)
+
+
+def check_taken_over_once(sources: Iterable[tuple[Source, Path]], problems: Problems) -> None:
+    """`sources`: those of one table, with their paths. The offsets of an app id are those of one topic."""
+    known: dict[str, Source] = {}
+    for source, path in sources:
+        app_id = None if source.kafka is None else source.kafka.take_over
+        if app_id in (None, NOTHING) or problems.has((*path, "kafka")):
+            continue
+        other = known.setdefault(app_id, source)
+        if other is not source:
+            text = (
+                f"found {app_id}, which source {other.id} of the same table takes over; an app id of "
+                "kafka-delta-ingest has the offsets of one topic: remove take_over from one of them"
+            )
+            problems.add((*path, "kafka", "take_over"), text)
 
 
 def _is_set(section: Section, name: str) -> bool:

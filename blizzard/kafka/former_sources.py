@@ -1,7 +1,8 @@
 """What sources have read that are not configured, such as this one under its former name: who begins beside them reads
 the same messages again."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from blizzard.config import source_names
@@ -10,7 +11,7 @@ from blizzard.errors import RecoveryError, UnreadableState
 from blizzard.kafka.brokers import Cluster
 from blizzard.kafka.table_state import topic_state
 from blizzard.state.identity import SourceIdentity, source_of_app_id
-from blizzard.state.topic_checkpoint import partition_of_app_id, partition_of_path
+from blizzard.state.topic_checkpoint import TopicCheckpoint, partition_of_app_id, partition_of_path
 from blizzard.state.txns import Txn
 from blizzard.storage.base import ObjectStore
 
@@ -29,12 +30,7 @@ def former_topics(
 ) -> list[FormerTopic]:
     """`store`: the table's, with its Txns. `rows`: source, path and etag of rows. `configured`: ids of sources, which
     are left out. Errors as of storage, and LogDamaged."""
-    by_source: dict[str, set[str]] = {}
-    for txn in txns:
-        source_id = source_of_app_id(txn.app_id)
-        if source_id is not None and source_id not in configured:
-            partition = partition_of_app_id(_identity(source_id), txn.app_id)
-            by_source.setdefault(source_id, set()).update([] if partition is None else [partition[0]])
+    by_source = {each: topics for each, topics in _topics_of_txns(txns).items() if each not in configured}
     found = dict[FormerTopic, None]()
     for source_id, path, etag in rows:
         partition = partition_of_path(path)
@@ -42,7 +38,7 @@ def former_topics(
             found[FormerTopic(source_id, partition[0], etag)] = None
     told = {(each.source_id, each.topic) for each in found}
     for source_id, topics in sorted(by_source.items()):
-        ids = _ids(store, source_id) if topics else {}
+        ids = _ids(store, source_id)
         untold = sorted(topic for topic in topics if topic in ids or (source_id, topic) not in told)
         found.update(dict.fromkeys(FormerTopic(source_id, topic, ids.get(topic)) for topic in untold))
     return [*found]
@@ -65,6 +61,26 @@ def check_not_renamed(former: Iterable[FormerTopic], cluster: Cluster, source_id
             )
 
 
+def states_of_sources(store: ObjectStore, txns: Iterable[Txn]) -> Iterator[tuple[str, TopicCheckpoint]]:
+    """The newest states of all sources of topics, by their ids; without those that cannot be read. `store`: the
+    table's, with its Txns. Errors as of storage."""
+    for source_id in sorted(_topics_of_txns(txns)):
+        checkpoint = _state(store, source_id)
+        if checkpoint is not None:
+            yield source_id, checkpoint
+
+
+def _topics_of_txns(txns: Iterable[Txn]) -> Mapping[str, set[str]]:
+    """By the ids of sources of topics, the topics of their partitions."""
+    found: dict[str, set[str]] = {}
+    for txn in txns:
+        source_id = source_of_app_id(txn.app_id)
+        partition = None if source_id is None else partition_of_app_id(_identity(source_id), txn.app_id)
+        if source_id is not None and partition is not None:
+            found.setdefault(source_id, set()).add(partition[0])
+    return found
+
+
 def _identity(source_id: str) -> SourceIdentity:
     pipeline, _, source = source_id.partition(":")
     return SourceIdentity(pipeline, source, source_names.state_prefix(pipeline, source))
@@ -72,8 +88,12 @@ def _identity(source_id: str) -> SourceIdentity:
 
 def _ids(store: ObjectStore, source_id: str) -> Mapping[str, str]:
     """Of the topics that it has read, as its newest checkpoint has them."""
-    try:
-        checkpoint = topic_state(store, _identity(source_id)).checkpoint
-    except UnreadableState:
-        return {}
+    checkpoint = _state(store, source_id)
     return {} if checkpoint is None else {name: topic.topic_id for name, topic in checkpoint.topics.items()}
+
+
+def _state(store: ObjectStore, source_id: str) -> TopicCheckpoint | None:
+    """None as well for one that cannot be read."""
+    with suppress(UnreadableState):
+        return topic_state(store, _identity(source_id)).checkpoint
+    return None

@@ -58,8 +58,9 @@ def first_positions(
         offsets = brokers.end_offsets(partitions)
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
-    begun = with_offsets(replace(checkpoint, cluster_id=cluster.cluster_id), {**offsets, **taken_over}, cluster)
-    return with_epochs(begun, brokers.ends(partitions))
+    app_id = options.take_over if taken_over else None
+    fresh = replace(checkpoint, cluster_id=cluster.cluster_id, taken_over=app_id)
+    return with_epochs(with_offsets(fresh, {**offsets, **taken_over}, cluster), brokers.ends(partitions))
 
 
 def topics_missing(options: KafkaOptions, found: Set[str]) -> Sequence[str]:

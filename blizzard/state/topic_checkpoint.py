@@ -51,6 +51,9 @@ class TopicCheckpoint:
     metrics, not part of the state."""
     moved: Mapping[Partition, int] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     """The partitions that this commit has moved, with their next offsets. Not part of the state."""
+    taken_over: str | None = None
+    """The app id of kafka-delta-ingest behind whose offsets the source has begun. None: it has not, or a version began
+    it that did not write this down."""
 
     def next_offset(self, partition: Partition) -> int | None:
         """None: the partition is not known yet."""
@@ -118,6 +121,8 @@ def encode(checkpoint: TopicCheckpoint) -> str:
     }
     if checkpoint.schema_change is not None:
         document["schema_change"] = checkpoint.schema_change
+    if checkpoint.taken_over is not None:
+        document["taken_over"] = checkpoint.taken_over
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -153,6 +158,7 @@ def decode(text: str | bytes, *, pipeline: str, source: str) -> TopicCheckpoint:
             json_fields.optional_text(document.get("schema_change")),
             json_fields.optional_number(document["last_update_ts"]),
             None if document.get("waiting") is None else json_fields.natural(document["waiting"]),
+            taken_over=json_fields.optional_text(document.get("taken_over")),
         )
     except json_fields.MALFORMED as error:
         raise UnreadableState(f"the checkpoint cannot be read ({type(error).__name__}: {error!s:.200})") from error

@@ -21,7 +21,7 @@ def begin_topics(
             found.notes.append(WITHOUT_TXN)
             return
         txns = table.txns()
-        taken_over(txns, options, parts.source.id)
+        taken_over(parts.state, txns, options, parts.source.id)
         if options.take_over != NOTHING and cluster is not None:
             rows = [(one.source, one.path, one.etag) for one in table.files_of_others()]
             former = former_topics(parts.state, txns, rows, parts.pipeline.source_ids)

@@ -1,15 +1,20 @@
 """Tables of kafka-delta-ingest: the first run goes on behind its offsets, and never begins afresh in silence."""
 
+import re
+from pathlib import Path
+
 import deltalake
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, write_deltalake
 
+from blizzard.cli import main
 from blizzard.errors import RecoveryError
 from tests.kafka.test_topic_audit import audit, counts
 from tests.kafka.topic_lake import NewLake, TopicLake
 from tests.kafka.topics import Message
 
+KAFKA_PAGE = Path(__file__).parents[2] / "docs" / "kafka.md"
 NDJSON = "format: ndjson\n                    schema: id BIGINT"
 
 
@@ -84,11 +89,46 @@ def test_offsets_are_not_taken_over_for_a_second_topic(new_lake: NewLake) -> Non
     right, lake.topic = lake.topic, other.topic
     lake.run(source=NDJSON, kafka="take_over: kdi")
     lake.topic = right
-    with pytest.raises(RecoveryError, match=r"has taken over these offsets for topic .* source of its own"):
+    with pytest.raises(RecoveryError, match=r"has taken over these offsets for topic .*#an-app-id-that-the-wrong"):
         lake.run(source=NDJSON, kafka="take_over: kdi")
     assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3
     lake.run(source=NDJSON)
     assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 3 + 5
+
+
+def test_a_second_source_does_not_take_an_app_id_over_and_needs_no_take_over(
+    new_lake: NewLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, other = new_lake(), new_lake()
+    filled_by_another(lake, "kdi", {0: 2})
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    other.produce(*[b'{"id": 7}'] * 5)
+    first, lake.topic, lake.source = lake.topic, other.topic, "visits"
+    before = lake.txns()
+    with pytest.raises(RecoveryError, match=rf"p:clicks of the table has taken over its offsets for topic {first} "):
+        lake.run(source=NDJSON, kafka="take_over: kdi")
+    for command in ("plan", "validate --against-table"):
+        assert main([*command.split(), str(lake.config_file(NDJSON, "take_over: kdi"))]) == 1
+        assert "p:clicks of the table has taken over" in " ".join(capsys.readouterr().out.split())
+    assert lake.txns() == before
+    lake.run(source=NDJSON)
+    assert len(deltalake.DeltaTable(lake.table).to_pyarrow_table()) == 5 + 5
+
+
+def test_an_app_id_that_the_wrong_source_has_taken_over_is_given_to_another_one(new_lake: NewLake) -> None:
+    lake, wrong = new_lake(partitions=2), new_lake(partitions=2)
+    filled_by_another(lake, "kdi", {0: 2, 1: 1})
+    wrong.produce(*[Message(b'{"id": 7}', partition=p) for p in (0, 1) for _ in range(4)])
+    right, lake.topic = lake.topic, wrong.topic
+    lake.run(source=NDJSON, kafka="take_over: kdi")
+    [code] = re.findall(r"```python\n(from deltalake import CommitProperties.*?)```", KAFKA_PAGE.read_text(), re.DOTALL)
+    exec(code.replace("lake/clicks", str(lake.table)), {})
+    lake.source, lake.topic = "others", right
+    lake.run(source=NDJSON, kafka="take_over: again")
+    lake.source, lake.topic = "wrong", wrong.topic
+    lake.run(source=NDJSON, kafka="take_over: nothing")
+    found = [row["id"] for row in deltalake.DeltaTable(lake.table).to_pyarrow_table().to_pylist()]
+    assert sorted(found) == [*range(5), *[7] * 8, *range(100, 105)]
 
 
 def test_rows_of_before_are_no_news_to_an_audit(new_lake: NewLake, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,3 +138,20 @@ def test_two_sources_of_a_table_cannot_share_a_state_prefix() -> None:
     assert found.startswith(
         "f.yaml:9: pipelines.a.sources.b_c: would keep its state in _blizzard/a_b_c, like pipelines.a_b.sources.c"
     )
+
+
+def test_one_source_of_a_table_takes_an_app_id_over() -> None:
+    def of_topics(*taken: str) -> str:
+        kafka = "kafka: {bootstrap_servers: 'b:1', topics: [t], take_over: %s}"
+        return "".join(f"      t{i}: {{{kafka % one}, format: envelope}}\n" for i, one in enumerate(taken))
+
+    table = ("s3://lake/t", ["s3://landing/x"])
+    (found,) = problems(places(table) + of_topics("kdi", "other", "nothing", "kdi", "nothing"))
+    assert found.startswith(
+        "f.yaml:9: pipelines.a.sources.t3.kafka.take_over: found kdi, which source a:t0 of the same table takes over"
+    )
+    beside = places(table, ("s3a://lake/t", ["s3://landing/y"]))
+    (found,) = problems(beside.replace("  b:", of_topics("kdi") + "  b:") + of_topics("kdi"))
+    assert "pipelines.b.sources.t0.kafka.take_over: found kdi" in found
+    another = beside.replace("s3a://lake/t", "s3://lake/u")
+    assert config(another.replace("  b:", of_topics("kdi") + "  b:") + of_topics("kdi")).pipelines

@@ -10,6 +10,7 @@ from blizzard.errors import RecoveryError
 from blizzard.kafka.brokers import Cluster, Topic
 from blizzard.kafka.former_sources import FormerTopic, check_not_renamed, former_topics
 from blizzard.kafka.table_state import TopicState
+from blizzard.kafka.takeover import taken_over
 from blizzard.state.delta_log import commit_key
 from blizzard.state.identity import SourceIdentity, source_of_app_id
 from blizzard.state.topic_checkpoint import TopicCheckpoint, TopicPosition, encode
@@ -61,6 +62,51 @@ def test_a_topic_is_the_same_by_its_id(topic_id: str | None, refused: bool) -> N
         check_not_renamed(former, cluster, "p:new")
 
 
+def states(**begun: tuple[str, int, str | None]) -> tuple[MemoryStore, list[Txn]]:
+    """A table with the states of sources, each with a topic, the offset with which it began, and what it took over."""
+    made, found = MemoryStore(lambda: 0.0), []
+    for version, (name, (topic, first, taken)) in enumerate(begun.items()):
+        positions = {topic: TopicPosition("id", {0: 9}, {0: first})}
+        state = encode(TopicCheckpoint("p", name, 3, 3, "cluster", positions, taken_over=taken))
+        app_id = f"blizzard:p:{name}"
+        actions = [{"commitInfo": {"userMetadata": state}}, {"txn": {"appId": app_id, "version": 3}}]
+        made.put(commit_key(version), "\n".join(map(json.dumps, actions)).encode())
+        found += [Txn(app_id, 3, None), Txn(f"{app_id}:{topic}:0", 8, None)]
+    return made, found
+
+
+def options(take_over: str | None = None) -> KafkaOptions:
+    return KafkaOptions(bootstrap_servers="b:9092", topics=["u"], take_over=take_over)
+
+
+@pytest.mark.parametrize(("first", "taken"), [(5, "kdi"), (5, None), (3, "kdi")])
+def test_an_app_id_that_another_source_has_taken_over_is_dealt_with(first: int, taken: str | None) -> None:
+    """By its name, also if kafka-delta-ingest has written on; of a version that did not write it down, by offsets."""
+    store, known = states(a=("t", first, taken))
+    found = [*known, Txn("kdi-0", 4, None), Txn("more-0", 6, None)]
+    with pytest.raises(RecoveryError, match="source p:a of the table has taken over its offsets for topic t "):
+        taken_over(store, found, options("kdi"), "p:b")
+    assert taken_over(store, found[:-1], options(), "p:b") == {}
+    assert taken_over(store, found, options("more"), "p:b") == {("u", 0): 7}
+    with pytest.raises(RecoveryError, match="Write `take_over: more` into"):
+        taken_over(store, found, options(), "p:b")
+
+
+def test_a_source_that_began_elsewhere_or_behind_several_app_ids_has_taken_none_over() -> None:
+    store, known = states(a=("t", 0, None), b=("t", 5, "more"), c=("t", 7, None))
+    found = [*known, Txn("kdi-0", 4, None)]
+    assert taken_over(store, found, options("kdi"), "p:d") == {("u", 0): 5}
+    store, known = states(a=("t", 5, None))
+    found = [*known, Txn("kdi-0", 4, None), Txn("again-0", 4, None)]
+    assert taken_over(store, found, options("again"), "p:d") == {("u", 0): 5}
+
+
+def test_all_app_ids_are_named() -> None:
+    found = [Txn("a-0", 4, None), Txn("a-1", 4, None), Txn("b-c-0", 4, None)]
+    with pytest.raises(RecoveryError, match=r"'a' with 2 p.*'b-c' with 1 p.*`take_over: a` or `take_over: b-c` into"):
+        taken_over(MemoryStore(lambda: 0.0), found, options(), "p:d")
+
+
 @pytest.mark.parametrize(
     ("app_id", "source"),
     [
@@ -79,10 +125,8 @@ def test_an_app_id_names_its_source(app_id: str, source: str | None) -> None:
 def test_the_backlog_of_a_new_source_asks_the_brokers_for_their_topics_once() -> None:
     """Also if the table has messages of a source that is not configured, under the name of its topic."""
     brokers, store = FakeBrokers({0: (0, 5)}), store_of({"t": "before"})
-    options = KafkaOptions.model_validate({"bootstrap_servers": "b:9092", "topics": ["t"]})
+    of_t = KafkaOptions.model_validate({"bootstrap_servers": "b:9092", "topics": ["t"]})
     store.put(commit_key(1), json.dumps({"txn": {"appId": f"{OLD}:t:0", "version": 4}}).encode())
     identity = SourceIdentity("p", "new", "_blizzard/p_new")
-    found = topic_backlog(
-        TopicState(version=1), store, identity, brokers, options, configured={"p:new"}, txn_lost=False
-    )
+    found = topic_backlog(TopicState(version=1), store, identity, brokers, of_t, configured={"p:new"}, txn_lost=False)
     assert (found.is_new, found.lag, found.problem, brokers.described) == (True, 5, None, 1)

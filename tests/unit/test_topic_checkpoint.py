@@ -40,6 +40,7 @@ CHECKPOINTS = st.builds(
     st.none() | st.text(),
     st.none() | st.text(),
     st.none() | st.floats(0, 2**40),
+    taken_over=st.none() | st.text(),
 )
 GOOD = TopicCheckpoint("p", "clicks", 3, 7, "cluster", {"t": TopicPosition("id", {0: 5})}, "receipt")
 

@@ -102,7 +102,7 @@ class TopicSource:
             return found
         fresh = TopicCheckpoint(self._identity.pipeline, self._identity.source)
         txns = self._table.txns()
-        known = taken_over(txns, self._options, self._identity.source_id)
+        known = taken_over(self._state, txns, self._options, self._identity.source_id)
         cluster = self._brokers.cluster()
         self._check_not_renamed(txns, cluster)
         begun = first_positions(self._brokers, cluster, self._options, fresh, known)
