@@ -20,7 +20,7 @@ from blizzard.kafka.positions import (
     with_offsets,
 )
 from blizzard.kafka.table_state import TopicState
-from blizzard.kafka.takeover import check_still_taken_over, taken_over
+from blizzard.kafka.takeover import check_not_written_on, check_still_taken_over, taken_over
 from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
@@ -120,7 +120,7 @@ def topic_backlog(
     missing = topics_missing(options, cluster.topics.keys())
     try:
         check_topics(checkpoint, cluster)
-        check_still_taken_over(checkpoint, options, identity.source_id)
+        _check_taken_over(checkpoint, store, identity, options)
     except RecoveryError as error:
         return TopicBacklog(is_new, problem=str(error), missing=missing)
     checkpoint = with_new_partitions(checkpoint, brokers, cluster)
@@ -156,6 +156,14 @@ def _beginning(
     if options.take_over != NOTHING and (former := former_topics(store, txns, (), configured)):
         check_not_renamed(former, cluster, identity.source_id)
     return first_positions(brokers, cluster, options, TopicCheckpoint(identity.pipeline, identity.source), known)
+
+
+def _check_taken_over(
+    checkpoint: TopicCheckpoint, store: ObjectStore, identity: SourceIdentity, options: KafkaOptions
+) -> None:
+    check_still_taken_over(checkpoint, options, identity.source_id)
+    if checkpoint.sequence >= 0 and options.app_id_to_take_over is not None:
+        check_not_written_on(checkpoint, txns_of(store), options, identity.source_id)
 
 
 def _of_partition(partition: Partition, checkpoint: TopicCheckpoint, end: int, lost: int) -> PartitionBacklog:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from blizzard.config.formats import AVRO, ENVELOPE, MESSAGE_FORMATS
-from blizzard.config.kafka_options import NOTHING
 from blizzard.config.model import Source
 from blizzard.config.problems import Path, Problems
 from blizzard.config.section import Section
@@ -75,8 +74,8 @@ def check_taken_over_once(sources: Iterable[tuple[Source, Path]], problems: Prob
     """`sources`: those of one table, with their paths. The offsets of an app id are those of one topic."""
     known: dict[str, Source] = {}
     for source, path in sources:
-        app_id = None if source.kafka is None else source.kafka.take_over
-        if app_id in (None, NOTHING) or problems.has((*path, "kafka")):
+        app_id = None if source.kafka is None else source.kafka.app_id_to_take_over
+        if app_id is None or problems.has((*path, "kafka")):
             continue
         other = known.setdefault(app_id, source)
         if other is not source:

@@ -249,6 +249,10 @@ class KafkaOptions(Section):
         return None if self.start in (EARLIEST, LATEST) else max(0.0, datetime.fromisoformat(self.start).timestamp())
 
     @property
+    def app_id_to_take_over(self) -> str | None:
+        return None if self.take_over == NOTHING else self.take_over
+
+    @property
     def region_of_brokers(self) -> str | None:
         """The region of AWS in the host names of Amazon MSK's brokers; None: there is none, or not only one."""
         found = {match and match[1] for match in map(_BROKER_OF_MSK.search, self.bootstrap_servers.split(","))}

@@ -81,7 +81,7 @@ def check_taken_over(taken: Mapping[Partition, int], brokers: Brokers, cluster: 
 def check_still_taken_over(checkpoint: TopicCheckpoint, options: KafkaOptions, source_id: str) -> None:
     """Raises RecoveryError if the source names a topic to take over, and has begun with another one: the offsets of the
     table would be of this one, which would be read from its beginning."""
-    if options.take_over in (None, NOTHING) or not checkpoint.topics:
+    if options.app_id_to_take_over is None or not checkpoint.topics:
         return
     [topic] = options.topics or [""]
     if topic not in checkpoint.topics:
@@ -91,6 +91,34 @@ def check_still_taken_over(checkpoint: TopicCheckpoint, options: KafkaOptions, s
             f"beginning. Nothing was read. Take `take_over` out of the source. If the offsets are of {topic}: "
             f"{_BY_MISTAKE}."
         )
+
+
+def check_not_written_on(
+    checkpoint: TopicCheckpoint, txns: Iterable[Txn], options: KafkaOptions, source_id: str
+) -> None:
+    """`txns`: those of the table. Raises RecoveryError if kafka-delta-ingest has written since the source has taken it
+    over: both have read these messages, or the source is going to."""
+    [topic] = options.topics or [""]
+    position = checkpoint.topics.get(topic)
+    if options.app_id_to_take_over is None or position is None:
+        return
+    last = _by_app_id(txns).get(options.app_id_to_take_over, {})
+    unknown = dict.fromkeys(position.next_offsets.keys() - position.first_offsets.keys())
+    firsts = {number: {**position.first_offsets, **unknown}.get(number, 0) for number in last}
+    twice = {number: first for number, first in sorted(firsts.items()) if first is not None and last[number] >= first}
+    if not twice:
+        return
+    shown = "; ".join(
+        f"Txn {options.take_over}-{number} has offset {last[number]} (expected at most {first - 1}), so that offsets "
+        f"{first} to {last[number]} of {path_of((topic, number))} are of both"
+        for number, first in twice.items()
+    )
+    raise RecoveryError(
+        f"kafka-delta-ingest has written to the table since source {source_id} has taken over its offsets: {shown}. "
+        "What the source has read of them is in the table twice. Nothing more was read. Stop kafka-delta-ingest, then "
+        "take `take_over` out of the source, which goes on where it stands; "
+        "docs/kafka.md#kafka-delta-ingest-has-written-on says how to find and delete the doubled rows."
+    )
 
 
 def _shown(numbers: Iterable[int]) -> str:

@@ -121,14 +121,76 @@ def test_an_app_id_that_the_wrong_source_has_taken_over_is_given_to_another_one(
     wrong.produce(*[Message(b'{"id": 7}', partition=p) for p in (0, 1) for _ in range(4)])
     right, lake.topic = lake.topic, wrong.topic
     lake.run(source=NDJSON, kafka="take_over: kdi")
-    [code] = re.findall(r"```python\n(from deltalake import CommitProperties.*?)```", KAFKA_PAGE.read_text(), re.DOTALL)
-    exec(code.replace("lake/clicks", str(lake.table)), {})
+    exec(snippet("from deltalake import CommitProperties", lake), {})
     lake.source, lake.topic = "others", right
     lake.run(source=NDJSON, kafka="take_over: again")
     lake.source, lake.topic = "wrong", wrong.topic
     lake.run(source=NDJSON, kafka="take_over: nothing")
     found = [row["id"] for row in deltalake.DeltaTable(lake.table).to_pyarrow_table().to_pylist()]
     assert sorted(found) == [*range(5), *[7] * 8, *range(100, 105)]
+
+
+def write_on(lake: TopicLake, partition: int, first: int, end: int) -> None:
+    """As kafka-delta-ingest does if nobody stops it."""
+    rows = pa.table({"id": pa.array([100 * partition + n for n in range(first, end + 1)], pa.int64())})
+    txns = [deltalake.Transaction(f"kdi-{partition}", end)]
+    write_deltalake(
+        lake.table, rows, mode="append", schema_mode="merge", commit_properties=CommitProperties(app_transactions=txns)
+    )
+
+
+def ids(lake: TopicLake) -> list[int]:
+    return sorted(row["id"] for row in deltalake.DeltaTable(lake.table).to_pyarrow_table().to_pylist())
+
+
+def snippet(beginning: str, lake: TopicLake) -> str:
+    """A block of Python of the page, about the table and the topic of the lake."""
+    blocks = re.findall(r"```python\n(.*?)```", KAFKA_PAGE.read_text(), re.DOTALL)
+    [code] = [block for block in blocks if block.startswith(beginning)]
+    return code.replace("lake/clicks", str(lake.table)).replace("clicks/1", f"{lake.topic}/1")
+
+
+def test_the_first_commit_does_not_hide_what_is_written_on_beside_it(new_lake: NewLake) -> None:
+    lake = new_lake(partitions=3)
+    filled_by_another(lake, "kdi", {0: 2, 1: 1})
+    events = []
+
+    def beside(event: str) -> None:
+        if event == "positions_recovered" and not events:
+            write_on(lake, 1, 2, 3)
+        events.append(event)
+
+    lake.on_event = beside
+    expected = r"Txn kdi-1 has offset 3 \(expected at most 1\), so that offsets 2 to 3 of \S+/1 are of both\. "
+    with pytest.raises(RecoveryError, match=expected):
+        lake.run(source=NDJSON, kafka="take_over: kdi")
+    assert ids(lake) == [0, 1, 2, 100, 101, 102, 103]
+    lake.run(source=NDJSON)
+    assert ids(lake) == [*range(5), 100, 101, 102, 102, 103, 103, 104]
+    exec(snippet("from deltalake import DeltaTable\n", lake).replace("5 <= row <= 9", "2 <= row <= 3"), {})
+    assert ids(lake) == [*range(5), *range(100, 105)]
+    assert [row["_source"] is None for row in deltalake.DeltaTable(lake.table).to_pyarrow_table().to_pylist()].count(
+        True
+    ) == 5
+
+
+def test_each_process_looks_once_whether_it_is_written_on(
+    new_lake: NewLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake(partitions=2)
+    filled_by_another(lake, "kdi", {0: 2})
+    job = lake.job(NDJSON, "take_over: kdi")
+    job.ingest.drain()
+    write_on(lake, 1, 0, 1)  # a partition of which it had read nothing
+    lake.produce(Message(b'{"id": 100}', partition=1), Message(b'{"id": 101}', partition=1))
+    expected = r"offsets 0 to 1 of \S+/1 are of both\."
+    with pytest.raises(RecoveryError, match=expected):
+        lake.run(source=NDJSON, kafka="take_over: kdi")
+    assert ids(lake) == [*range(5), 100, 101]
+    assert main(["plan", str(lake.config_file(NDJSON, "take_over: kdi"))]) == 1
+    assert re.search(expected, " ".join(capsys.readouterr().out.split()))
+    lake.run(source=NDJSON)
+    assert ids(lake) == [*range(5), 100, 100, 101, 101]
 
 
 def test_rows_of_before_are_no_news_to_an_audit(new_lake: NewLake, capsys: pytest.CaptureFixture[str]) -> None:
