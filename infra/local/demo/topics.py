@@ -29,6 +29,7 @@ from infra.local.processes.child_process import ChildProcess
 TOPIC, PARTITIONS = "orders", 3
 MESSAGES, BAD_EVERY = 30_000, 97
 WAIT_SECS = 120.0
+KILLS = 5
 EXIT_GOOD, EXIT_BAD = 0, 1
 Place = tuple[int, int]
 """Partition and offset."""
@@ -64,13 +65,10 @@ class Demo:
             self._prepare(cluster)
             self._say(f"{MESSAGES:,} messages are produced; one in {BAD_EVERY} is no JSON")
             self._produce(cluster, MESSAGES)
+            self._kill_in_a_batch()
             with self._job() as job:
-                self._wait(job, "batch_read")
-                self._say("the job has read a batch, and is killed before it commits")
-                job.kill()
-            with self._job() as job:
-                self._wait(job, "messages_committed")
-                self._say("a new job goes on; a transaction is aborted, another one committed")
+                count = self._wait(job, "messages_committed", "rows")
+                self._say(f"a new job has committed {count:,} rows; a transaction is aborted, another one committed")
                 self._transaction(cluster, commit=False)
                 self._transaction(cluster, commit=True)
                 self._say("the broker is killed, and comes back")
@@ -79,7 +77,7 @@ class Demo:
                 self._produce(cluster, MESSAGES // 10)
             self._say("a last run reads the rest")
             with self._job("--once") as job:
-                self._wait(job, None)
+                self._wait_for_end(job)
                 if job.exit_status != 0:
                     raise DemoFailed(
                         f"the last run ended with {job.exit_status}; its log: {self._log.read_text()[-2000:]}"
@@ -87,6 +85,22 @@ class Demo:
             return self._verdict(cluster)
 
     # -- what happens
+
+    def _kill_in_a_batch(self) -> None:
+        """Which the table shows: a kill may also come when the batch has just been committed."""
+        for _ in range(KILLS):
+            before = self._count()
+            with self._job() as job:
+                count = self._wait(job, "ranges_planned", "partitions")
+                job.kill()
+            if self._count() == before:
+                self._say(f"the job reads a batch of {count} partitions, and is killed before it commits")
+                return
+        raise DemoFailed(f"the job had committed its batch before it was killed, {KILLS} times")
+
+    def _count(self) -> int:
+        """Of the rows in the table."""
+        return self._rows().total() if self._table.exists() else 0
 
     @property
     def _log(self) -> Path:
@@ -110,20 +124,27 @@ class Demo:
             ["spark_job.main", "--config", str(self._config), "--engine", "local", *words], {}, self._log
         )
 
-    def _wait(self, job: ChildProcess, event: str | None) -> None:
-        """Until the job has logged the event, or has ended."""
+    def _wait(self, job: ChildProcess, event: str, count: str) -> int:
+        """Until the job has logged the event with more than 0 in this field, which is returned: the commit that says
+        where a source begins has neither files nor rows."""
         deadline = time.monotonic() + WAIT_SECS
         while time.monotonic() < deadline:
             if not job.events.empty():
-                if job.events.get()["event"] == event:
-                    return
+                found = job.events.get()
+                if found["event"] == event and found[count] > 0:
+                    return int(found[count])
             elif job.exit_status is not None:
-                if event is None:
-                    return
                 raise DemoFailed(f"the job ended with {job.exit_status}: {self._log.read_text()[-2000:]}")
             else:
                 time.sleep(0.01)
-        raise DemoFailed(f"not within {WAIT_SECS:.0f} s: {event or 'the end of the job'}")
+        raise DemoFailed(f"not within {WAIT_SECS:.0f} s: {event} with {count}")
+
+    def _wait_for_end(self, job: ChildProcess) -> None:
+        deadline = time.monotonic() + WAIT_SECS
+        while job.exit_status is None:
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"not within {WAIT_SECS:.0f} s: the end of the job")
+            time.sleep(0.01)
 
     def _payloads(self, count: int) -> Iterator[bytes]:
         for _ in range(count):
