@@ -139,14 +139,17 @@ class TopicStateRebuild:
         fresh = TopicCheckpoint(parts.identity.pipeline, parts.identity.source)
         cluster = parts.brokers.cluster()
         self._check_there(cluster, nexts.keys())
-        begun = _begun(parts.first_positions(fresh, cluster), copy, cluster, nexts.keys())
-        found = with_offsets(begun, {each: offset for each, (offset, _) in nexts.items()}, cluster)
         ids = {topic: topic_id for (topic, _), (_, topic_id) in nexts.items()}
+        begun = _begun(parts.first_positions(fresh, cluster), copy, cluster, nexts.keys())
+        gone = {name: _of_rows(name, topic_id, nexts) for name, topic_id in ids.items() if name not in cluster.topics}
+        begun = replace(begun, topics=MappingProxyType({**begun.topics, **gone}))
+        found = with_offsets(begun, {each: offset for each, (offset, _) in nexts.items()}, cluster)
         of_rows = {name: replace(found.topics[name], topic_id=topic_id) for name, topic_id in ids.items()}
         check_topics(replace(found, topics=MappingProxyType(of_rows)), cluster)
         all_nexts = {(name, n): at for name, topic in found.topics.items() for n, at in topic.next_offsets.items()}
-        moved = MappingProxyType(all_nexts)
-        return self._found(replace(found, sequence=sequence, moved=moved), "txn_lost", commits=True)
+        taken = None if copy is None else copy.taken_over
+        found = replace(found, sequence=sequence, moved=MappingProxyType(all_nexts), taken_over=taken)
+        return self._found(found, "txn_lost", commits=True)
 
     def _next_offsets(self) -> Mapping[Partition, tuple[int, str]]:
         """By partition behind the last row, with the topic's id that the rows have."""
@@ -168,11 +171,13 @@ class TopicStateRebuild:
         return found
 
     def _check_there(self, cluster: Cluster, partitions: Collection[Partition]) -> None:
-        gone = sorted({topic for topic, _ in partitions} - cluster.topics.keys())
-        if gone:
+        """Raises RecoveryError if the brokers have none of the topics: nothing tells then of which cluster they are."""
+        read = {topic for topic, _ in partitions}
+        if read and not read & cluster.topics.keys():
             raise RecoveryError(
-                f"the table has rows of topic {gone[0]}, which the brokers do not have, or which `kafka` of source "
-                f"{self.parts.source_id} does not name. Nothing was written. Correct the configuration."
+                f"the table has rows of topic {min(read)}, which the brokers do not have, or which `kafka` of source "
+                f"{self.parts.source_id} does not name, and of no other one. Nothing was written. Correct the "
+                "configuration."
             )
 
     def _copy(self) -> TopicCheckpoint | None:
@@ -200,6 +205,12 @@ class TopicStateRebuild:
         if not self.parts.ingest.commit_state(RangePlan(found.checkpoint, found.checkpoint)):
             raise lost_race(self.parts.source_id)
         return found.checkpoint.sequence + 1
+
+
+def _of_rows(name: str, topic_id: str, nexts: Mapping[Partition, tuple[int, str]]) -> TopicPosition:
+    """Of a topic that is not read on: where it began is not known."""
+    by_number = {number: offset for (topic, number), (offset, _) in nexts.items() if topic == name}
+    return TopicPosition(topic_id, MappingProxyType(by_number))
 
 
 def _begun(

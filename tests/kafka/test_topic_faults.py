@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
+from deltalake import DeltaTable
 
 from blizzard.errors import PermanentError, RecoveryError
 from tests.kafka import topics
@@ -209,6 +210,69 @@ def test_a_lost_checkpoint_is_not_rebuilt_for_a_topic_that_was_made_again(
     with pytest.raises(RecoveryError, match="was deleted and made again"):
         lake.run(source=source, kafka=both)
     assert len(lake.rows()) == rows
+
+
+@pytest.mark.parametrize("kept", ["rows", "receipts", "copy"])
+def test_a_lost_checkpoint_is_rebuilt_without_a_topic_that_is_gone(new_lake: NewLake, kept: str) -> None:
+    """Its rows stay, its Txns are its position, and what knows its id recognises a topic of its name as another one."""
+    lake, other = new_lake(), new_lake()
+    source = "format: ndjson\n                    schema: id BIGINT"
+    copy = lake.table / "_blizzard" / "p_clicks_checkpoint.json"
+    both = f"topics: [{lake.topic}, {other.topic}]"
+    lake.produce(*[b"broken" if kept == "receipts" else b'{"id": 1}'] * 2)
+    lake.run(source=source, kafka=both)
+    before = copy.read_text()
+    other.produce(b'{"id": 5}')
+    lake.run(source=source, kafka=both)
+    unreadable(lake)
+    if kept == "copy":
+        shutil.rmtree(lake.table / "_blizzard")
+        copy.parent.mkdir()
+        copy.write_text(before)
+        DeltaTable(lake.table).delete(f"_source['file'] = '{lake.topic}/0'")
+    delete_topic(lake.settings, lake.topic)
+    other.produce(b'{"id": 6}')
+    rest = f"topics: [{other.topic}]"
+    lake.run(source=source, kafka=rest)
+    found = {"rows": [1, 1, 5, 6], "receipts": [5, 6], "copy": [5, 6]}[kept]
+    assert sorted(row["id"] for row in lake.rows()) == found
+    assert [event["unproven"] for event in lake.named("state_rebuilt_from_txns")] == [[]]
+    assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:0"] == 1
+    create_topic(lake.settings, lake.topic)
+    lake.run(source=source, kafka=rest)
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run(source=source, kafka=both)
+
+
+@pytest.mark.parametrize("with_other", [True, False])
+def test_a_lost_checkpoint_is_not_rebuilt_if_nothing_tells_what_is_gone(new_lake: NewLake, *, with_other: bool) -> None:
+    """Neither of which topic the offsets are, nor, without any topic that is still there, of which cluster."""
+    lake, other = new_lake(), new_lake()
+    source = "format: ndjson\n                    schema: id BIGINT"
+    lake.produce(b"broken" if with_other else b'{"id": 1}')
+    other.produce(*[b'{"id": 5}'] * with_other)
+    lake.run(source=source, kafka=f"topics: [{lake.topic}, {other.topic}]")
+    unreadable(lake)
+    shutil.rmtree(lake.table / "_blizzard")
+    why = "say which topic .* it was" if with_other else "nothing else says of which cluster"
+    with pytest.raises(RecoveryError, match=rf"offsets of topic {lake.topic}, which the brokers do not have.* {why}"):
+        lake.run(source=source, kafka=f"topics: [{other.topic}]")
+
+
+def test_where_partitions_began_is_kept_from_a_copy_of_another_commit(new_lake: NewLake) -> None:
+    lake = new_lake()
+    lake.produce(b"old", b"old")
+    lake.run(kafka="start: latest")
+    copy = lake.table / "_blizzard" / "p_clicks_checkpoint.json"
+    before = copy.read_text()
+    lake.produce(b"new")
+    lake.run(kafka="start: latest")
+    unreadable(lake)
+    copy.write_text(before)
+    lake.produce(b"newer")
+    lake.run(kafka="start: latest")
+    assert lake.places() == [(0, 2), (0, 3)]
+    assert json.loads(copy.read_text())["topics"][lake.topic]["first_offsets"] == {"0": 2}
 
 
 def test_without_receipts_the_rows_say_which_topic_it_was(new_lake: NewLake) -> None:

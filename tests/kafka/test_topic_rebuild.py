@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from blizzard.cli import main
-from blizzard.errors import TxnLost
+from blizzard.errors import RecoveryError, TxnLost
 from blizzard.table.lost_txn import TXN_LOST
 from tests.kafka.test_topic_audit import audit, counts
 from tests.kafka.test_topic_faults import unreadable
@@ -179,6 +179,25 @@ def test_rows_of_topics_that_are_not_named_are_refused(new_lake: NewLake, capsys
     gone, lake.topic = lake.topic, other.topic
     found = rebuild(lake, capsys, "--yes", code=1)
     assert f"the table has rows of topic {gone}" in found["error"]
+
+
+def test_rows_of_a_topic_that_is_gone_keep_its_position(new_lake: NewLake, capsys: Capsys) -> None:
+    lake, other = new_lake(), new_lake()
+    both, rest = f"topics: [{lake.topic}, {other.topic}]", f"topics: [{other.topic}]"
+    lake.produce(b"a", b"b")
+    other.produce(b"c")
+    lake.run(kafka=both)
+    without_log(lake, with_state=False)
+    delete_topic(lake.settings, lake.topic)
+    found = rebuild(lake, capsys, "--yes", kafka=rest)
+    assert (found["verdict"], found["files"]) == ("rebuilt", 2)
+    other.produce(b"d")
+    lake.run(kafka=rest)
+    assert sorted(row["message_payload"] for row in lake.rows()) == [b"a", b"b", b"c", b"d"]
+    assert lake.txns()[f"blizzard:p:clicks:{lake.topic}:0"] == 1
+    create_topic(lake.settings, lake.topic)
+    with pytest.raises(RecoveryError, match="was deleted and made again"):
+        lake.run(kafka=both)
 
 
 def test_rows_of_nobody_are_refused(new_lake: NewLake, capsys: Capsys) -> None:

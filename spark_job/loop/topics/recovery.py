@@ -1,14 +1,14 @@
 """The position of a source of topics, from the table's log: the newest readable checkpoint, or the Txns of its
 partitions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from blizzard.errors import RecoveryError, TxnLost, UnreadableState
-from blizzard.kafka.brokers import Brokers
+from blizzard.kafka.brokers import Brokers, Cluster
 from blizzard.kafka.positions import check_topics
 from blizzard.log import Log
 from blizzard.state.delta_log import WHOLE_LOG, Commit
@@ -84,22 +84,21 @@ def _from_txns(
     offsets = dict(next_offsets_of_txns(identity, ((txn.app_id, txn.version) for txn in table.txns())))
     cluster = brokers.cluster()
     names = {topic for topic, _ in offsets}
-    gone = sorted(names - cluster.topics.keys())
-    if gone:
-        raise RecoveryError(
-            f"the state of source {identity.source_id} is lost, and its Txns have offsets of topic {gone[0]}, which "
-            "the brokers do not have, or which `kafka` of the source does not name. Correct the configuration. If "
-            "the topic is gone for good: restore the checkpoint's copy, or give the source another name and remove its "
-            "rows first, since it then reads all of its topics again."
-        )
-    copied = {} if copy is None else {name: topic.topic_id for name, topic in copy.topics.items()}
+    nothing = TopicCheckpoint(identity.pipeline, identity.source)
+    before = nothing if copy is None else copy
+    copied = {name: topic.topic_id for name, topic in before.topics.items()}
     ids = copied | ids_of_commits(table, Receipts(state, identity.state_prefix), version, names)
-    topics = {
-        name: TopicPosition(ids.get(name, topic.topic_id), _positions(name, topic.partitions, offsets))
-        for name, topic in cluster.topics.items()
-    }
-    fresh = TopicCheckpoint(identity.pipeline, identity.source)
-    found = replace(fresh, sequence=version, cluster_id=cluster.cluster_id, topics=MappingProxyType(topics))
+    _check_gone(names, ids.keys(), cluster, before, identity.source_id)
+    now = {name: topic.topic_id for name, topic in cluster.topics.items()}
+    known = {name: ids.get(name) or now[name] for name in sorted(names | now.keys())}
+    topics = {name: _position(name, topic_id, cluster, offsets, before) for name, topic_id in known.items()}
+    found = replace(
+        nothing,
+        sequence=version,
+        cluster_id=before.cluster_id or cluster.cluster_id,
+        topics=MappingProxyType(topics),
+        taken_over=before.taken_over,
+    )
     check_topics(found, cluster)
     log(
         "state_rebuilt_from_txns",
@@ -111,7 +110,35 @@ def _from_txns(
     return found
 
 
-def _positions(topic: str, partitions: Iterable[int], offsets: Mapping[Partition, int]) -> Mapping[int, int]:
-    """A partition without a Txn has not been read yet: it began with its first message, and still does."""
-    read = {number for name, number in offsets if name == topic}
-    return MappingProxyType({number: offsets.get((topic, number), 0) for number in {*partitions} | read})
+def _check_gone(names: Set[str], known: Set[str], cluster: Cluster, before: TopicCheckpoint, source_id: str) -> None:
+    """`names`: of the Txns; `known`: those whose ids are. Raises RecoveryError for a topic of which nothing tells what
+    it was, and if nothing tells of which cluster the topics were."""
+    gone = sorted(names - cluster.topics.keys())
+    lost = [name for name in gone if name not in known]
+    if not lost and (gone != sorted(names) or not gone or before.cluster_id is not None):
+        return
+    why = (
+        f"neither the checkpoint's copy nor rows or receipts say which topic {lost[0]} it was"
+        if lost
+        else "without the checkpoint's copy nothing else says of which cluster the table has messages"
+    )
+    raise RecoveryError(
+        f"the state of source {source_id} is lost, and its Txns have offsets of topic {(lost or gone)[0]}, which the "
+        f"brokers do not have, or which `kafka` of the source does not name; {why}. Nothing was read. Correct the "
+        "configuration. If the topic is gone for good: restore the checkpoint's copy, or give the source another name "
+        "and remove its rows first, since it then reads all of its topics again."
+    )
+
+
+def _position(
+    name: str, topic_id: str, cluster: Cluster, offsets: Mapping[Partition, int], before: TopicCheckpoint
+) -> TopicPosition:
+    """`before`: of another commit; where partitions began is the same there. One without a Txn has not been read yet:
+    it is where it began, which is before its first message if nobody knows it."""
+    former, topic = before.topics.get(name), cluster.topics.get(name)
+    began = former.first_offsets if former is not None and former.topic_id == topic_id else {}
+    read = {number for each, number in offsets if each == name}
+    numbers = read if topic is None else {*topic.partitions} | read
+    nexts = {number: offsets.get((name, number), began.get(number, 0)) for number in numbers}
+    firsts = {number: at for number, at in began.items() if number in nexts and at <= nexts[number]}
+    return TopicPosition(topic_id, MappingProxyType(nexts), MappingProxyType(firsts))
