@@ -142,16 +142,23 @@ def _held_back(status: TopicStatus) -> list[tuple[str, str]]:
     held = [one for one in status.partitions if one.held_back]
     if not held:
         return []
-    secs = max(one.held_back_secs or 0.0 for one in held)
+    secs = [one.held_back_secs for one in held if one.held_back_secs is not None]
+    since = f"for {max(secs):,.0f} seconds" if secs else "it is not known since when"
     count = f"{sum(one.held_back for one in held):,} offsets of {len(held):,} partitions"
-    return [("held back", f"{count} behind open transactions, for {secs:,.0f} seconds")]
+    return [("held back", f"{count} behind open transactions, {since}")]
 
 
 def _lag(status: TopicStatus) -> str:
     if status.lag is None:
         return "unknown"
-    since = "" if not status.lag_secs else f", the first for {status.lag_secs:,.0f} seconds"
-    return f"{status.lag:,} messages{since if status.lag else ''}"
+    if not status.lag:
+        return "0 messages"
+    known = [one.lag_secs for one in status.partitions if one.lag and one.lag_secs is not None]
+    since = f", the first for {max(known):,.0f} seconds" if known else ""
+    waiting = sum(1 for one in status.partitions if one.lag)
+    if unknown := waiting - len(known):
+        since += f"; it is not known since when those of {unknown:,} partitions wait"
+    return f"{status.lag:,} messages{since}"
 
 
 def _unordered(report: UnorderedReport) -> str:

@@ -1,6 +1,6 @@
 """The status of a source that reads topics: how far it has read, and how far behind the brokers it is."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,7 +55,7 @@ class GoneTopic:
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
     """None: there is nothing yet; of `lag` and `lag_secs`: the brokers do not answer, or no longer have what was
-    read."""
+    read; of `lag_secs` also: messages wait of which the time is not known."""
 
     source: str
     table_uri: str
@@ -87,7 +87,6 @@ def topic_status(
     absent = None if brokers_problem else _absent(options, checkpoint, {one.topic for one in partitions})
     run, run_problem = run_status(store, identity.pipeline)
     committed = committed_ts(commit, checkpoint)
-    secs = [one.lag_secs for one in partitions if one.lag_secs is not None]
     return TopicStatus(
         source=identity.source_id,
         table_uri=table_uri,
@@ -96,7 +95,7 @@ def topic_status(
         partitions=partitions,
         gone=[] if brokers_problem else _gone(options, checkpoint, {one.topic for one in partitions}),
         lag=None if brokers_problem else sum(one.lag for one in partitions),
-        lag_secs=None if brokers_problem else max(secs, default=0.0),
+        lag_secs=None if brokers_problem else _longest([one.lag_secs for one in partitions]),
         dead_letter_files=dead_letter_files(store, identity),
         **odd_fields(store, identity, checkpoint),
         last_commit_ts=committed,
@@ -104,6 +103,12 @@ def topic_status(
         run=run,
         problem=problem or brokers_problem or absent or run_problem,
     )
+
+
+def _longest(secs: Sequence[float | None]) -> float | None:
+    """None: of one of them it is not known, which may be the longest."""
+    known = [each for each in secs if each is not None]
+    return max(known, default=0.0) if len(known) == len(secs) else None
 
 
 def _state(

@@ -212,7 +212,10 @@ def _lag(topics: SourceTopics) -> Finding:
         return ok("nothing waits")
     since = [each.waiting_since_ts for each in waiting if each.waiting_since_ts is not None]
     secs = topics.now_ts - min(since, default=topics.now_ts)
-    found = f"{sum(each.lag for each in waiting):,} messages wait, the oldest for {age(secs)}"
+    found = f"{sum(each.lag for each in waiting):,} messages wait{f', the oldest for {age(secs)}' if since else ''}"
+    if len(since) < len(waiting):  # as where only the markers of transactions wait, which have no end
+        untimed = _shown([path_of(each.partition) for each in waiting if each.waiting_since_ts is None])
+        found += f"; it is not known since when those of {untimed} wait, which may be offsets without a message"
     expected, advice = f"less than {age(BACKLOG_WARNING_SECS)}", "docs/runbook.md#files-wait-too-long"
     if not topics.deployed:
         advice = "start `blizzard run --once`, or look why it does not end"

@@ -10,7 +10,16 @@ import pytest
 from blizzard.cli import main
 from blizzard.doctor import topics as checks
 from tests.kafka.topic_lake import NewLake, TopicLake
-from tests.kafka.topics import Message, create_topic, delete_topic, forget_before, open_transaction
+from tests.kafka.topics import (
+    Message,
+    create_topic,
+    delete_topic,
+    end_offset,
+    forget_before,
+    open_transaction,
+    produce_in_transaction,
+    until,
+)
 
 Verdicts = dict[str, str]
 
@@ -63,6 +72,23 @@ def test_messages_that_wait_for_long_are_named(
     lake.run()
     lake.produce(Message(b"e", timestamp_ms=ago_ms - 2 * 86_400_000))
     assert doctor.wrong() == {"topics.lag": "problem"}
+
+
+def test_offsets_without_a_message_wait_nobody_knows_since_when(
+    new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake = new_lake(partitions=2)
+    doctor = Doctor(lake, tmp_path, capsys)
+    lake.produce(b"a")
+    lake.run()
+    produce_in_transaction(lake.settings, lake.topic, [b"no"], commit=False)
+    until(lambda: end_offset(lake.settings, lake.topic) == 3, "the end of the transaction")
+    unknown = f"; it is not known since when those of {lake.topic}/0 wait, which may be offsets without a message"
+    assert doctor.wrong() == {}
+    assert doctor.found["topics.lag"]["found"] == f"2 messages wait{unknown}"
+    lake.produce(Message(b"b", partition=1, timestamp_ms=round(1000 * (time.time() - 7300))))
+    assert doctor.wrong() == {"topics.lag": "warning"}
+    assert doctor.found["topics.lag"]["found"] == f"3 messages wait, the oldest for 2 hours{unknown}"
 
 
 def test_a_transaction_that_is_open_for_long_is_a_warning(

@@ -1,6 +1,7 @@
 """`blizzard status` of a source that reads topics."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +29,12 @@ def status(
     assert main(["status", "--json", str(configuration(lake, tmp_path, kafka))]) == expected
     [found] = json.loads(capsys.readouterr().out)
     return dict(found)
+
+
+def text(lake: TopicLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main(["status", str(configuration(lake, tmp_path))]) == 0
+    return " ".join(capsys.readouterr().out.split())
 
 
 def configuration(lake: TopicLake, tmp_path: Path, kafka: str = "") -> Path:
@@ -102,13 +109,25 @@ def test_before_the_first_run_everything_waits(
 def test_offsets_without_messages_are_a_lag_without_a_time(
     new_lake: NewLake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lake = new_lake()
+    lake = new_lake(partitions=2)
     lake.produce(b"a")
     lake.run()
     produce_in_transaction(lake.settings, lake.topic, [b"no"], commit=False)
     until(lambda: end_offset(lake.settings, lake.topic) == 3, "the end of the transaction")
     found = status(lake, tmp_path, capsys)
-    assert (found["lag"], found["partitions"][0]["lag_secs"]) == (2, None)
+    assert (found["lag"], found["partitions"][0]["lag_secs"], found["lag_secs"]) == (2, None, None)
+    shown = text(lake, tmp_path, capsys)
+    assert "2 messages; it is not known since when those of 1 partitions wait" in shown
+    lake.produce(Message(b"a", partition=1))
+    found = status(lake, tmp_path, capsys)
+    assert (found["lag"], found["partitions"][1]["lag_secs"] < 60, found["lag_secs"]) == (3, True, None)
+    shown = text(lake, tmp_path, capsys)
+    assert re.search(
+        "3 messages, the first for [0-9]+ seconds; it is not known since when those of 1 partitions", shown
+    )
+    lake.run()
+    found = status(lake, tmp_path, capsys)
+    assert (found["lag"], found["lag_secs"]) == (0, 0.0)
 
 
 def test_an_open_transaction_is_told_of_and_is_no_lag(
