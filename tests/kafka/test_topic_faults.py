@@ -259,6 +259,39 @@ def test_a_lost_checkpoint_is_not_rebuilt_if_nothing_tells_what_is_gone(new_lake
         lake.run(source=source, kafka=f"topics: [{other.topic}]")
 
 
+def test_a_name_that_is_added_is_read_from_its_first_message_and_its_txns_say_where_it_began(new_lake: NewLake) -> None:
+    """Also with `start: latest`. A partition without messages has a Txn, too, if it did not begin with offset 0."""
+    lake, other = new_lake(), new_lake(partitions=3)
+    lake.run(kafka="start: latest")
+    other.produce(*[Message(b"old", partition=number) for number in (0, 1, 1)])
+    forget_before(other, 2, partition=1)
+    both = f"topics: [{lake.topic}, {other.topic}], start: latest"
+    lake.run(kafka=both)
+    assert [row["_source"]["file"] for row in lake.rows()] == [f"{other.topic}/0"]
+    app_id = f"blizzard:p:clicks:{other.topic}"
+    assert [lake.txns().get(f"{app_id}:{number}") for number in range(3)] == [0, 1, None]
+    unreadable(lake)
+    other.produce(Message(b"new", partition=1), Message(b"new", partition=2))
+    lake.run(kafka=both)
+    assert lake.places() == [(0, 0), (1, 2), (2, 0)]
+
+
+def test_without_a_txn_a_partition_begins_at_0_after_a_lost_state_and_what_is_gone_is_said(new_lake: NewLake) -> None:
+    lake, other = new_lake(), new_lake()
+    lake.produce(b"a")
+    lake.run()
+    unreadable(lake)
+    other.produce(b"gone", b"gone", b"b")
+    forget_before(other, 2)
+    both = f"topics: [{lake.topic}, {other.topic}]"
+    with pytest.raises(RecoveryError, match=r"offsets 0 to 1 of .* are gone.*`kafka.on_lost_offsets: continue`"):
+        lake.run(kafka=both)
+    lake.run(kafka=f"{both}, on_lost_offsets: continue")
+    lake.run(kafka=both)
+    assert sorted(row["message_payload"] for row in lake.rows()) == [b"a", b"b"]
+    assert [(letter["lost_from"], letter["lost_to"]) for letter in lake.letters()] == [(0, 1)]
+
+
 def test_where_partitions_began_is_kept_from_a_copy_of_another_commit(new_lake: NewLake) -> None:
     lake = new_lake()
     lake.produce(b"old", b"old")

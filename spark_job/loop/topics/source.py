@@ -284,7 +284,8 @@ class TopicSource:
         if batch is None:
             return plan.base if plan.base.sequence < 0 else replace(plan.base, waiting=left, moved=MappingProxyType({}))
         ends: dict[Partition, int] = {(one.topic, one.partition): one.end for one in plan.ranges}
-        begun = _all_offsets(plan.found) if plan.base.sequence < 0 else {}
+        known = plan.base if plan.base.sequence >= 0 else replace(plan.base, topics=MappingProxyType({}))
+        begun = {each: at for each, at in _all_offsets(plan.found).items() if known.next_offset(each) is None}
         moved = {**begun, **{gap.partition: gap.end for gap in plan.gaps}, **ends}
         return replace(with_offsets(plan.found, ends), waiting=left, moved=MappingProxyType(moved))
 
