@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from blizzard.errors import RecoveryError
@@ -32,6 +33,44 @@ def lake(
     made.spark = spark
     yield made
     made.close()
+
+
+def query_of_page(beginning: str) -> str:
+    """Of the page about topics."""
+    [found] = [one.body for one in fences("sql") if one.document == "docs/kafka.md" and one.body.startswith(beginning)]
+    return found
+
+
+def test_a_header_that_a_message_has_twice_is_read_as_the_page_says(lake: TopicLake) -> None:
+    spark = lake.spark()
+    lake.produce(Message(b"a", headers=[("trace", b"1"), ("other", b"x"), ("trace", b"2")]))
+    lake.run()
+    table = f"delta.`{lake.table}`"
+    spark.sql(f"UPDATE {table} SET message_key = X'01'")
+    pairs = [("trace", b"1"), ("other", b"x"), ("trace", b"2")]
+    assert [row["message_headers"] for row in lake.rows()] == [pairs]
+    [row] = spark.sql(query_of_page("SELECT filter(").replace("s3://lake/clicks", str(lake.table))).collect()
+    assert row[0] == [b"1", b"2"]
+    asked = "message_headers['trace'], map_entries(message_headers), size(message_headers), to_json(message_headers)"
+    filtered = "map_entries(map_filter(message_headers, (name, value) -> name = 'trace'))"
+    [row] = spark.sql(f"SELECT {asked}, {filtered}, map_keys(message_headers), message_headers FROM {table}").collect()
+    first, entries, count, as_json, some, keys, in_python = row
+    assert (first, [(*each,) for each in entries], count, keys) == (b"1", pairs, 3, [name for name, _ in pairs])
+    assert ([(*each,) for each in some], as_json) == (
+        [pairs[0], pairs[2]],
+        '{"trace":"MQ==","other":"eA==","trace":"Mg=="}',
+    )
+    assert in_python == {"trace": b"2", "other": b"x"}
+    assert len(spark.sql(f"SELECT explode(message_headers) FROM {table}").collect()) == 3
+    again = f"SELECT map_from_entries(map_entries(message_headers))['trace'] FROM {table}"
+    for refused in (again, f"SELECT map_concat(message_headers, map('a', X'00')) FROM {table}"):
+        with pytest.raises(PySparkException, match="DUPLICATED_MAP_KEY"):
+            spark.sql(refused).collect()
+    spark.conf.set("spark.sql.mapKeyDedupPolicy", "LAST_WIN")
+    try:
+        assert spark.sql(again).collect()[0][0] == b"2"
+    finally:
+        spark.conf.unset("spark.sql.mapKeyDedupPolicy")
 
 
 def test_both_engines_read_one_topic_in_turn(lake: TopicLake) -> None:
@@ -143,8 +182,7 @@ def test_a_renamed_source_is_refused_by_its_txns_and_by_its_rows(lake: TopicLake
 def test_the_query_of_the_page_says_which_offsets_are_there_and_doubled(
     lake: TopicLake, spark: Callable[[], SparkSession]
 ) -> None:
-    [shown] = [one.body for one in fences("sql") if one.document == "docs/kafka.md"]
-    query = re.sub(r"delta\.`s3://[^`]+`", f"delta.`{lake.table}`", shown)
+    query = re.sub(r"delta\.`s3://[^`]+`", f"delta.`{lake.table}`", query_of_page("SELECT _source.file"))
     lake.produce(*[b"a"] * 5, *[Message(b"b", partition=2)] * 3)
     lake.run()
     first, third = f"{lake.topic}/0", f"{lake.topic}/2"
