@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
-from functools import partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,6 +45,7 @@ _EXACT = 1 << 53
 """Up to it, a double holds each integer."""
 
 
+@lru_cache(maxsize=256)  # each batch of each file asks for its columns
 def plain_type(found: pa.DataType) -> pa.DataType:
     """The type without dictionaries, extensions, and Arrow's other layouts of text, bytes and lists. Raises
     UnicodeDecodeError for a damaged name of a field or time zone, which pyarrow decodes when it is asked for."""

@@ -15,6 +15,7 @@ from spark_job.formats.avro.arrow_schema import BOUNDED_DECIMAL, AvroField, leas
 from spark_job.formats.odd_data import json_text
 from spark_job.formats.protocol import FileFault
 from spark_job.formats.python_values import shown
+from spark_job.formats.typed_values import plain_type
 
 ERRORS = (
     ValueError,
@@ -52,8 +53,7 @@ class RecordDecoder:
 
     def __init__(self, schema: Any, fields: Mapping[str, AvroField], texts: Set[str]) -> None:
         self._fields = fields
-        self._decoded = {name: field.decoded() for name, field in fields.items() if name not in texts}
-        self._converted = {name: field.converted() for name, field in fields.items() if name not in texts}
+        self._types = {name: _types(field) for name, field in fields.items() if name not in texts}
         plain = plain_schema(schema)
         self.least_bytes = least_bytes(plain, names_in(plain))
         """Of a record."""
@@ -73,7 +73,7 @@ class RecordDecoder:
         return record
 
     def batch(self, records: Sequence[Any]) -> pa.RecordBatch:
-        """Raises FileFault if the columns cannot hold a value."""
+        """In plain types. Raises FileFault if the columns cannot hold a value."""
         try:
             columns = [
                 self._column(name, [record[field.name] for record in records]) for name, field in self._fields.items()
@@ -83,10 +83,18 @@ class RecordDecoder:
         return pa.RecordBatch.from_arrays(columns, names=[*self._fields])
 
     def _column(self, name: str, values: list[Any]) -> pa.Array:
-        decoded = self._decoded.get(name)
-        if decoded is None:
+        types = self._types.get(name)
+        if types is None:
             return pa.array([None if value is None else json_text(shown(value)) for value in values], pa.string())
-        return pa.array(values, decoded).cast(self._converted[name])
+        decoded, converted = types
+        column = pa.array(values, decoded)
+        return column if converted is None else column.cast(converted)
+
+
+def _types(field: AvroField) -> tuple[pa.DataType, pa.DataType | None]:
+    """Of the values as they are decoded, and what they are cast to; None if that is the same. Raises Unsupported."""
+    decoded, converted = plain_type(field.decoded()), plain_type(field.converted())
+    return decoded, None if converted == decoded else converted
 
 
 def _no_record(error: Exception) -> FileFault:
