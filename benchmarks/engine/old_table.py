@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from blizzard.log import silent
 from blizzard.storage.local import LocalStore
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.local.transaction import FirstCommit
 from spark_job.engines.needs_spark import NeedsSpark
@@ -90,7 +91,8 @@ def _values(number: int, sequence: int, row: int) -> dict[str, Any]:
 def commit(table: Path, count: int) -> Commits:
     """As the loop does: it looks for the newest version, reads its Txn, and commits one data file."""
     source = TableSource(str(table), SOURCE_ID, APP_ID, SCHEMA, {}, ())
-    local = LocalTable(source, LocalStore(table), dict, clock=time.time, log=silent)
+    store = LocalStore(table)
+    local = LocalTable(source, store, OpenTables(dict).at(source.table_uri, store), clock=time.time, log=silent)
     secs: list[float] = []
     try:
         for _ in range(count + 1):

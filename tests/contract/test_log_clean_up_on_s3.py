@@ -13,6 +13,7 @@ from blizzard.log import silent
 from blizzard.state.delta_log import LOG_FOLDER
 from blizzard.storage.s3 import S3Store
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.local.table_options import table_options
 from spark_job.table.delta_table import DeltaSourceTable
@@ -36,7 +37,8 @@ def table_of(prefix: str, s3: S3Settings, source: str = "a") -> DeltaSourceTable
     uri, store = f"s3://{BUCKET}/{prefix}", S3Store(BUCKET, prefix, s3)
     wanted = TableSource(uri, f"p:{source}", f"blizzard:p:{source}", "id STRING", {}, (), table_properties=PROPERTIES)
     options = partial(table_options, [uri], s3)
-    return DeltaSourceTable(LocalTable(wanted, store, options, clock=time.time, log=silent), wanted, store=store)
+    opened = OpenTables(options).at(wanted.table_uri, store)
+    return DeltaSourceTable(LocalTable(wanted, store, opened, clock=time.time, log=silent), wanted, store=store)
 
 
 def make_older(prefix: str, age: timedelta) -> None:

@@ -14,6 +14,7 @@ from blizzard.errors import RetryableError
 from blizzard.log import silent
 from blizzard.state.delta_log import commit_key
 from blizzard.storage.local import LocalStore
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table import LocalTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.table_source import TableSource
@@ -126,7 +127,8 @@ def test_a_change_that_comes_second_is_made_by_the_next_attempt(tmp_path: Path) 
 
     def table(schema: str) -> DeltaSourceTable:
         source = TableSource(str(tmp_path), "p:a", "blizzard:p:a", schema, {}, ())
-        return DeltaSourceTable(LocalTable(source, store, dict, clock=time.time, log=silent), source, store=store)
+        opened = OpenTables(dict).at(source.table_uri, store)
+        return DeltaSourceTable(LocalTable(source, store, opened, clock=time.time, log=silent), source, store=store)
 
     table("id STRING").append(None, sequence=0, user_metadata="")
     wider = table("id STRING, n INT, t TIMESTAMP_NTZ")

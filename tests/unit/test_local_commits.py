@@ -12,6 +12,7 @@ from blizzard.errors import AlreadyExists, CommitOutcomeUnknown, LostRace, Retry
 from blizzard.state.delta_log import LAST_CHECKPOINT
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local import open_table
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.delta_table import DeltaSourceTable
@@ -29,7 +30,8 @@ def table_of(folder: Path, logged: Logged | None = None) -> DeltaSourceTable:
 
     source = TableSource(str(folder), "p:a", "blizzard:p:a", "id STRING", {}, ())
     store = LocalStore(folder, may_be_missing=True)
-    return DeltaSourceTable(LocalTable(source, store, dict, clock=time.time, log=log), source, store=store)
+    opened = OpenTables(dict).at(source.table_uri, store)
+    return DeltaSourceTable(LocalTable(source, store, opened, clock=time.time, log=log), source, store=store)
 
 
 @pytest.fixture
@@ -192,7 +194,7 @@ def test_a_table_without_files_is_not_large_because_of_what_else_its_checkpoint_
     table.append(None, sequence=0, user_metadata="")
     pointer = tmp_path / LAST_CHECKPOINT
     pointer.write_text('{"version": 0, "size": 90000, "numOfAddFiles": 0}')
-    opened = open_table.OpenTable(str(tmp_path), LocalStore(tmp_path), dict)
+    opened = OpenTables(dict).at(str(tmp_path), LocalStore(tmp_path))
     opened._check_size()
     pointer.write_text('{"version": 0, "size": 90000}')
     with pytest.raises(NeedsSpark, match="about 90,000 files"):

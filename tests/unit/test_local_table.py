@@ -17,6 +17,7 @@ from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.auto import AutoEngine
 from spark_job.engines.local import open_table
 from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table import LocalTable
 from spark_job.table.delta_table import DeltaSourceTable
 from spark_job.table.table_source import TableSource
@@ -30,7 +31,8 @@ def source_of(folder: Path) -> TableSource:
 
 def table_of(folder: Path) -> DeltaSourceTable:
     source, store = source_of(folder), LocalStore(folder, may_be_missing=True)
-    return DeltaSourceTable(LocalTable(source, store, dict, clock=time.time, log=silent), source, store=store)
+    opened = OpenTables(dict).at(source.table_uri, store)
+    return DeltaSourceTable(LocalTable(source, store, opened, clock=time.time, log=silent), source, store=store)
 
 
 @pytest.fixture

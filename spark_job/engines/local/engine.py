@@ -13,6 +13,7 @@ from blizzard.processes import ProcessEnded, ReadingProcesses
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.engines.local.delta_errors import translating_delta_errors
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.table_source import TableSource
@@ -41,7 +42,7 @@ class LocalEngine:
     ) -> None:
         self.cores = cores or len(os.sched_getaffinity(0))
         self._s3 = s3
-        self._storage_options = storage_options
+        self._opened = OpenTables(storage_options)
         self._log = log
         self._clock = clock
         self.processes = ReadingProcesses(self.cores)
@@ -51,7 +52,8 @@ class LocalEngine:
 
     def table(self, source: TableSource) -> LocalTable:
         store = open_store(source.table_uri, self._s3, may_be_missing=True, log=self._log)
-        return LocalTable(source, store, self._storage_options, clock=self._clock, log=self._log)
+        opened = self._opened.at(source.table_uri, store)
+        return LocalTable(source, store, opened, clock=self._clock, log=self._log)
 
     def run(self, task: "Task", parts: Sequence[str]) -> "list[Report]":
         from spark_job.tasks.batch_tasks import ReadTasks

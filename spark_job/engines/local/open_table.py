@@ -1,4 +1,4 @@
-"""A table as deltalake holds it in memory, kept up to date with one listing a commit."""
+"""Tables as deltalake holds them in memory, kept up to date with one listing a commit."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,13 +21,53 @@ MAX_FILES = 40_000
 file. With so many a job takes about 400 MB, and its commits stay below 0.2 s."""
 
 
-class OpenTable:
-    """`storage_options` are deltalake's, asked for when the table is opened, since credentials expire."""
+class OpenTables:
+    """The tables of one process: each is held once, whichever sources write to it, and all of them together have no
+    more than MAX_FILES files. Those that were used longest ago are closed for another one, and opened again when they
+    are next used. `storage_options` are deltalake's, asked for when a table is opened, since credentials expire.
 
-    def __init__(self, uri: str, store: ObjectStore, storage_options: Callable[[], Mapping[str, str]]) -> None:
+    Not for several threads."""
+
+    def __init__(self, storage_options: Callable[[], Mapping[str, str]]) -> None:
+        self._storage_options = storage_options
+        self._tables: dict[str, OpenTable] = {}
+        """By location; those used last are the last ones."""
+
+    def at(self, uri: str, store: ObjectStore) -> "OpenTable":
+        """`store`: the table's folder."""
+        if uri not in self._tables:
+            self._tables[uri] = OpenTable(uri, store, self._storage_options, self._make_room)
+        return self._tables[uri]
+
+    def held_files(self) -> int:
+        return sum(table.held_files for table in self._tables.values())
+
+    def _make_room(self, uri: str, files: int) -> None:
+        """The table at `uri` is used now, and has so many files."""
+        used = self._tables[uri] = self._tables.pop(uri)
+        excess = self.held_files() - used.held_files + files - MAX_FILES
+        for other in self._tables.values():
+            if excess <= 0 or other is used:
+                return
+            excess -= other.held_files
+            other.forget()
+
+
+class OpenTable:
+    """`storage_options`: as there. `make_room` takes the location of the table that is used, and how many files it
+    has."""
+
+    def __init__(
+        self,
+        uri: str,
+        store: ObjectStore,
+        storage_options: Callable[[], Mapping[str, str]],
+        make_room: Callable[[str, int], None],
+    ) -> None:
         self._uri = uri
         self._store = store
         self._storage_options = storage_options
+        self._make_room = make_room
         self._options: dict[str, str] = {}
         self._table: DeltaTable | None = None
         self._etag: str | None = None
@@ -36,9 +76,17 @@ class OpenTable:
         self._files, self._counted_at = 0, -1
         """How many files the table had at most at a version: counted once, then with what this process has added."""
 
+    @property
+    def held_files(self) -> int:
+        """How many files deltalake holds in memory for it."""
+        return 0 if self._table is None else self._files
+
     def last_seen(self) -> DeltaTable | None:
         """Without a request, if there has been one before."""
-        return self._table or self.newest()
+        if self._table is None:
+            return self.newest()
+        self._make_room(self._uri, self._files)
+        return self._table
 
     def newest(self) -> DeltaTable | None:
         """None: there is no table. Raises NeedsSpark for one that only Spark can commit to."""
@@ -56,7 +104,7 @@ class OpenTable:
                 return self._open(options)
             self._etag = self._listed(table.version())[1]
             self._check(table)
-        return table
+        return self.last_seen()
 
     def committed(self, table: DeltaTable, before: int, *, added: int) -> None:
         """This table has just made a commit of `added` files, above version `before`."""
@@ -129,6 +177,7 @@ class OpenTable:
             self._files, self._counted_at = len(table.file_uris()), table.version()
         if self._files > MAX_FILES:
             raise NeedsSpark(_too_large(f"{self._files:,}"))
+        self._make_room(self._uri, self._files)
 
     def _check_size(self) -> None:
         """Asks the table's last checkpoint, since opening a table takes the memory already."""
@@ -138,8 +187,11 @@ class OpenTable:
             files = pointer["size"] if added is None else added
         except (NotFound, BucketMissing, *json_fields.MALFORMED):
             return
-        if isinstance(files, int) and files > MAX_FILES:
+        if not isinstance(files, int):
+            return
+        if files > MAX_FILES:
             raise NeedsSpark(_too_large(f"about {files:,}"))
+        self._make_room(self._uri, files)
 
 
 def _too_large(files: str) -> str:

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 
 class LocalTable:
-    """Implements `TableEngine`. `store` is the table's folder; `clock` gives Unix seconds."""
+    """Implements `TableEngine`. `store` is the table's folder; `opened` may serve other sources, too; `clock` gives
+    Unix seconds."""
 
     def __init__(
         self,
         source: TableSource,
         store: ObjectStore,
-        storage_options: Callable[[], Mapping[str, str]],
+        opened: OpenTable,
         *,
         clock: Callable[[], float],
         log: Log,
@@ -49,7 +50,7 @@ class LocalTable:
         self._store = store
         self._clock = clock
         self._log = log
-        self._opened = OpenTable(source.table_uri, store, storage_options)
+        self._opened = opened
 
     def translating(self, action: str) -> AbstractContextManager[None]:
         return translating_delta_errors(action)

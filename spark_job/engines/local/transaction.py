@@ -45,13 +45,14 @@ MAX_OVERTAKEN = 20
 
 
 class AppendTransaction:
-    """A commit to a table that exists. `store` is the table's folder; `clock` gives Unix seconds."""
+    """A commit to a table that exists. `store` is the table's folder; `clock` gives Unix seconds. Nothing else may read
+    newer versions into `table` before it is made."""
 
     def __init__(
         self, opened: OpenTable, table: DeltaTable, store: ObjectStore, clock: Callable[[], float], log: Log
     ) -> None:
         self._opened = opened
-        self._table = table
+        self._table, self._started_at = table, table.version()
         self._store = store
         self._clock = clock
         self._log = log
@@ -87,6 +88,8 @@ class AppendTransaction:
         self._schema, self._properties = schema, properties
 
     def commit(self, files: Sequence[DataFile], *, app_id: str, sequence: int, user_metadata: str) -> int:
+        if self.version != self._started_at:  # then nobody has compared the Txns and columns of the later versions
+            raise LostRace(f"the commit began at version {self._started_at}, and the table is at {self.version} now")
         txns, now_ms = {app_id: sequence, **self._txns}, round(self._clock() * 1000)
         if self._schema is None:
             before = self._write_append(files, txns, now_ms, user_metadata)
