@@ -25,7 +25,7 @@ from spark_job.against_table.stays import stays
 from spark_job.against_table.topics import begin_topics
 from spark_job.engines.local.engine import LocalEngine
 from spark_job.engines.local.table_options import table_options
-from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.engines.needs_spark import NeedsSpark, writing_twice
 from spark_job.table.columns import (
     MAPPING_PROPERTY,
     SOURCE_COLUMN,
@@ -252,7 +252,7 @@ def _add_rules(
     found.notes += _engine_notes(wanted)
     has_spark = EngineName(pipeline.engine).has_spark
     if not has_spark and reason is not None:
-        found.refused.append(str(NeedsSpark(f"writing to table {wanted.table_uri}, because of {reason}")))
+        found.refused.append(str(writing_twice(wanted.table_uri, reason)))
     if not has_spark and rules.need_spark:
         found.refused.append(str(NeedsSpark(f"evaluating {rules.first_for_spark}")))
 

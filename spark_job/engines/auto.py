@@ -136,6 +136,9 @@ class AutoTable:
                 return f"{reason}, and Spark cannot start: {missing.problem}"
         return self._ask(lambda table: table.why_no_widening())
 
+    def check_writer(self, reason: str | None) -> None:
+        self._ask(lambda table: table.check_writer(reason))
+
     def start(self, *, newest: bool = True) -> Transaction:
         transaction = self._ask(lambda table: table.start(newest=newest))
         is_local = self._spark is None

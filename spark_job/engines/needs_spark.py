@@ -19,6 +19,11 @@ class NeedsSpark(PermanentError):
         self.reason = reason
 
 
+def writing_twice(table_uri: str, reason: str) -> NeedsSpark:
+    """`reason`: as `why_spark_must_write` gives it."""
+    return NeedsSpark(f"writing to table {table_uri}, because of {reason}")
+
+
 class SparkMissing(SetupError):
     """Spark is needed and cannot start. `problem`: what the machine lacks, and how to get it."""
 

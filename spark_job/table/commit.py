@@ -1,7 +1,8 @@
 """The commit of a batch: rows and Txn in one version of the table. A transaction adds the files that tasks have
 written. If the table requires the engine's own writer, that reads the staged rows and writes them again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from blizzard.errors import LostRace, PermanentError, RetryableError
 from blizzard.state.schema_changes import SchemaChange
@@ -46,17 +47,17 @@ class TableCommits:
         if further_txns:
             self._refuse_without_transactions()
         if rows is not None and rows.layout.folder and rows.data_files:
-            self._prepare()  # another source may have made the table since the batch was planned, with its own columns
-            self.rewrite(rows, sequence, user_metadata, further_txns=further_txns)
-            self._staging.remove(rows.data_files)
+            with self._removing_staged(rows):
+                self._prepare()  # another source may have made the table since the batch was planned, with its columns
+                self.rewrite(rows, sequence, user_metadata, further_txns=further_txns)
         elif self._transactions_are_supported():
             self._commit_by_transaction(rows, sequence, user_metadata, further_txns)
         else:
             self.rewrite(None, sequence, user_metadata)
 
     def replace(self, rows: WrittenFiles, paths: Sequence[str], *, sequence: int, user_metadata: str) -> None:
-        self.rewrite(rows, sequence, user_metadata, replaced=paths)
-        self._staging.remove(rows.data_files)
+        with self._removing_staged(rows):
+            self.rewrite(rows, sequence, user_metadata, replaced=paths)
 
     def _refuse_without_transactions(self) -> None:
         """A writer that is no transaction commits one Txn."""
@@ -133,6 +134,15 @@ class TableCommits:
             )
 
     # -- staged rows, by the engine's own writer
+
+    @contextmanager
+    def _removing_staged(self, rows: WrittenFiles) -> Iterator[None]:
+        """Whatever the outcome, nothing reads the staged files again: no commit has them, and another attempt stages
+        its own."""
+        try:
+            yield
+        finally:
+            self._staging.remove(rows.data_files)
 
     def rewrite(
         self,

@@ -205,6 +205,7 @@ class DeltaSourceTable:
         table, columns = transaction.description(), self.preparation.row_columns(self.record_type.fields)
         self.layout_reason = why_spark_must_write(table, columns)
         if staged or self.layout_reason is not None:
+            self._engine.check_writer(None if staged else self.layout_reason)
             return self._staged_layout(rules)
         if transaction.version < 0:
             stats = new_table_stats_columns(columns, self._source.partition_by, self._source.cluster_by)

@@ -85,6 +85,11 @@ class TableEngine(Protocol):
         """Why this engine widens no types of columns; None if it does. May start another engine, which does."""
         ...
 
+    def check_writer(self, reason: str | None) -> None:
+        """Before rows are read that the engine's own writer will have to write (`rewrite`): for this `reason`, or to
+        replace others if that is None. Raises PermanentError if the engine has no such writer."""
+        ...
+
     def start(self, *, newest: bool = True) -> Transaction:
         """`newest`: on the newest version; otherwise on the one that this process has seen last, without a request."""
         ...

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_job.engines.local import open_table
 from spark_job.engines.needs_spark import NeedsSpark
+from spark_job.table.delta_table import DeltaSourceTable
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import ids, no_spark
 from tests.spark.table_world import World, Written
@@ -25,27 +27,44 @@ def beside_spark(tmp_path: Path, spark: Callable[[], SparkSession]) -> World:
     return World(tmp_path, spark, engine="local")
 
 
-def refused_replacement(world: World) -> Written:
-    """The rows that the local engine does not put in the place of others."""
+def refuse_a_replacement(world: World) -> None:
+    """Before any row is read."""
     world.append(0, "a")
-    source = world.source()
-    staged = source.layout(staged=True)
-    new = Written([world.write(staged, "b", of="f1")], staged)
     with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
-        source.replace(new, ["f1"], sequence=1, user_metadata="replaced")
+        world.source().layout(staged=True)
     assert (world.versions(), world.ids()) == ([0], ["a"])
-    return new
+
+
+def staged_by(table: DeltaSourceTable, world: World) -> Written:
+    """A row of file `f1`."""
+    layout = replace(table.layout(), folder=table.staging.new_folder())
+    return Written([world.write(layout, "b", of="f1")], layout)
 
 
 def test_replacements_are_refused(alone: World) -> None:
-    refused_replacement(alone)
+    refuse_a_replacement(alone)
 
 
 @pytest.mark.spark
 def test_replacements_that_were_refused_are_made_by_spark(beside_spark: World) -> None:
-    new = refused_replacement(beside_spark)
-    beside_spark.source(engine="spark").replace(new, ["f1"], sequence=1, user_metadata="replaced")
+    refuse_a_replacement(beside_spark)
+    table = beside_spark.source(engine="spark")
+    table.replace(staged_by(table, beside_spark), ["f1"], sequence=1, user_metadata="replaced")
     assert beside_spark.ids_in_spark() == ["b"]
+
+
+def test_what_was_staged_for_a_commit_that_fails_is_removed(alone: World) -> None:
+    alone.append(0, "a")
+    table = alone.source()
+    new = staged_by(table, alone)
+    assert len(alone.staged()) == 1
+    with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
+        table.replace(new, ["f1"], sequence=1, user_metadata="replaced")
+    assert alone.staged() == []
+    new = staged_by(table, alone)
+    with pytest.raises(NeedsSpark, match="writing to table"):
+        table.append(new, sequence=1, user_metadata="appended")
+    assert (alone.staged(), alone.versions()) == ([], [0])
 
 
 def refuse_a_feature(world: World) -> None:

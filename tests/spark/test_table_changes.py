@@ -24,7 +24,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path, spark: Callable[[], Sp
 
 def test_every_call_reports_a_log_that_delta_cannot_read(world: World) -> None:
     world.append(0, "a")
-    layout = world.source().layout(staged=True)
+    layout = world.source(engine="spark").layout(staged=True)
     staged = Written([world.write(layout, "b")], layout)
     (world.table / "_delta_log" / f"{1:020d}.json").write_text("torn\n")
     calls: dict[str, Callable[[DeltaSourceTable], object]] = {

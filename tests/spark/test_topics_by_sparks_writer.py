@@ -186,15 +186,15 @@ def test_of_two_jobs_that_read_the_same_messages_one_loses_and_reads_on(
 def test_the_automatic_engine_starts_spark_for_what_needs_it(
     lake: TopicLake, spark: Callable[[], SparkSession]
 ) -> None:
-    """Records that Spark's parser judges, constraints that it evaluates, and the commit."""
+    """The commit, records that its parser judges, and constraints that it evaluates."""
     created(SCHEMA.replace("id STRING", "id VARCHAR(30)"))(spark(), lake.table)
     constrain(spark(), lake.table)
     lake.auto = True
     lake.produce(*map(str.encode, LINES))
     lake.run(source=NDJSON)
     assert [line["reason"] for line in lake.named("spark_needed")] == [
+        f"writing to table file://{lake.table}, because of column id with __CHAR_VARCHAR_TYPE_STRING",
         "evaluating constraint of_spark (soundex ( id ) <> 'X000')",
-        f"writing to table file://{lake.table}",
     ]
     assert [row["row"] for row in rows_of(spark(), lake.table)] == KEPT
     assert [letter["row"] for letter in lake.letters()] == REFUSED

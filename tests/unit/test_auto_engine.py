@@ -33,6 +33,7 @@ from spark_job.tasks.read_settings import ReadSettings
 from spark_job.write.data_file import TableLayout
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import no_spark
+from tests.unit.table_lake import set_properties
 
 FOR_SPARK = '{"id": 7, "n": 1}'
 """A number in a text column."""
@@ -179,6 +180,20 @@ def test_a_run_without_jars_ends_with_the_reason_and_the_next_one_goes_on(
     lake.put("a.ndjson", {"id": "good", "n": 1}, {"id": "7", "n": 1})
     assert main(words) == 0
     assert (lake.ids(), lake.letters()) == (["good", "7"], [])
+
+
+def test_a_run_without_jars_says_why_a_table_needs_sparks_writer(lake: EngineLake) -> None:
+    lake.put("a.ndjson", {"id": "0"})
+    lake.run()
+    set_properties(lake, delta__autoOptimize__autoCompact="true")
+    lake.put("b.ndjson", {"id": "1"})
+    with pytest.raises(SparkMissing) as error:
+        lake.run()
+    assert str(error.value).startswith(
+        f"Spark is needed for writing to table file://{lake.table}, because of optimized writes or automatic "
+        "compaction (delta.autoOptimize.autoCompact). Nothing is lost: the next run goes on here. "
+        "Spark needs Delta's jars, "
+    )
 
 
 def test_without_java_the_run_says_what_to_install(

@@ -12,7 +12,7 @@ from spark_job.engines.local import open_table
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
-from tests.unit.table_lake import lake
+from tests.unit.table_lake import lake, set_properties
 from tests.unit.test_local_commits import table_of
 
 __all__ = ["lake"]
@@ -42,6 +42,39 @@ def test_a_new_column_whose_name_needs_mapping(lake: EngineLake) -> None:
     with pytest.raises(NeedsSpark, match="column 'two words'"):
         table.add_columns([column], {})
     assert DeltaTable(str(lake.folder / "other")).version() == 0
+
+
+def kept_files(lake: EngineLake) -> list[str]:
+    """All files in the table's folder but the backlog: data, log, staged rows, receipts, dead letters."""
+    files = [str(file.relative_to(lake.table)) for file in lake.table.rglob("*") if file.is_file()]
+    return sorted(file for file in files if "/pending/" not in file and "/sweep" not in file)
+
+
+def test_a_table_that_needs_sparks_writer_is_refused_with_the_cause_before_anything_is_read(lake: EngineLake) -> None:
+    lake.put("a.ndjson", {"id": "0"})
+    lake.run()
+    set_properties(lake, delta__autoOptimize__optimizeWrite="true")
+    before = kept_files(lake)
+    lake.put("b.ndjson", {"id": "1"}, "no record")
+    cause = r"optimized writes or automatic compaction \(delta.autoOptimize.optimizeWrite\)"
+    for _ in range(2):
+        with pytest.raises(NeedsSpark, match=rf"Spark is needed for writing to table .*, because of {cause}\. Nothing"):
+            lake.run()
+        assert kept_files(lake) == before
+    assert not lake.logged("batch_read")[1:]
+
+
+def test_an_overwritten_file_whose_rows_only_spark_replaces_is_not_read(lake: EngineLake) -> None:
+    lake.settings = {"on_overwrite": "replace"}
+    lake.put("a.ndjson", {"id": "0"})
+    lake.run()
+    before = kept_files(lake)
+    lake.put("a.ndjson", {"id": "1"}, "no record")
+    for _ in range(2):
+        with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files in table"):
+            lake.run()
+        assert kept_files(lake) == before
+    assert lake.ids() == ["0"]
 
 
 def test_rows_by_sparks_writer(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.schema_commit import schema_actions
 from spark_job.engines.local.transaction import AppendTransaction, FirstCommit
-from spark_job.engines.needs_spark import REPLACING, NeedsSpark
+from spark_job.engines.needs_spark import REPLACING, NeedsSpark, writing_twice
 from spark_job.ports.table import NO_TXNS, FileVersion, SourceFile, Txn, Txns
 from spark_job.table.columns import needs_mapping, with_added
 from spark_job.table.configured_changes import Widening
@@ -64,6 +64,11 @@ class LocalTable:
 
     def why_no_widening(self) -> str | None:
         return "widening a column: deltalake commits to no table with widened columns"
+
+    def check_writer(self, reason: str | None) -> None:
+        """There is none: deltalake's commits notice neither that another one has rewritten a data file which they
+        remove, nor that the log writes the file's path in another way than they do. Both would double rows."""
+        raise NeedsSpark(f"{REPLACING} table {self._uri}") if reason is None else writing_twice(self._uri, reason)
 
     def start(self, *, newest: bool = True) -> Transaction:
         table = self._opened.newest() if newest else self._opened.last_seen()
@@ -129,10 +134,7 @@ class LocalTable:
         new_table: NewTable | None = None,
         further_txns: Txns = NO_TXNS,
     ) -> None:
-        """Not with deltalake: its commits notice neither that another one has rewritten a data file which they remove,
-        nor that the log writes the file's path in another way than they do. Both would double rows."""
-        what = "writing to" if replaced is None else REPLACING
-        raise NeedsSpark(f"{what} table {self._uri}")
+        self.check_writer("rows that are staged already" if replaced is None else None)
 
     # -- the snapshot
 

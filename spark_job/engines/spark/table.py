@@ -61,6 +61,9 @@ class SparkTable:
     def why_no_widening(self) -> str | None:
         return None
 
+    def check_writer(self, reason: str | None) -> None:
+        """Delta's writer takes all of them."""
+
     def start(self, *, newest: bool = True) -> Transaction:
         return self._transactions().start(newest=newest)
 
