@@ -3,11 +3,15 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql.types import StringType, StructField, StructType
 
+from blizzard.errors import RetryableError
 from spark_job.engines.local import open_table
 from spark_job.engines.local.table import LocalTable
 from spark_job.engines.needs_spark import NeedsSpark
@@ -85,6 +89,66 @@ def test_rows_by_sparks_writer(tmp_path: Path) -> None:
     with pytest.raises(NeedsSpark, match="looking for data files that no commit has"):
         table.data_file_paths()
     assert DeltaTable(str(tmp_path)).version() == 0
+
+
+def features(*names: str) -> dict[str, Any]:
+    return {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [*names], "writerFeatures": [*names]}
+
+
+UNOPENED = [
+    (features("catalogManaged", "inCommitTimestamp"), "the feature catalogManaged"),
+    (features("catalogOwned-preview"), "the feature catalogOwned-preview"),
+    (features("ofTheFuture"), "the feature ofTheFuture"),
+    ({"minReaderVersion": 4, "minWriterVersion": 8}, "a table of reader version 4 and writer version 8"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "reason"), UNOPENED, ids=[reason for _, reason in UNOPENED])
+@pytest.mark.parametrize("checkpointed", [False, True], ids=["in a commit", "in a checkpoint"])
+def test_what_a_table_needs_that_deltalake_does_not_even_open_is_named(
+    lake: EngineLake, protocol: dict[str, Any], reason: str, checkpointed: bool
+) -> None:
+    lake.put("a.ndjson", {"id": "0"})
+    lake.run()
+    set_properties(lake, protocol)
+    if checkpointed:
+        checkpoint_with(lake, protocol)
+    before = kept_files(lake)
+    lake.put("b.ndjson", {"id": "1"})
+    with pytest.raises(NeedsSpark, match=f"Spark is needed for .*{reason}"):
+        lake.run()
+    assert kept_files(lake) == before
+
+
+def checkpoint_with(lake: EngineLake, protocol: dict[str, Any]) -> None:
+    """Of the newest version, whose commits are gone. deltalake itself makes none of such a table."""
+    for version in lake.versions():
+        (lake.log_folder / f"{version:020d}.json").unlink()
+    version = 1
+    fields = {"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}
+    fields |= {name: pa.list_(pa.string()) for name in ("readerFeatures", "writerFeatures")}
+    table = pa.table({"protocol": pa.array([None, protocol], pa.struct(fields))})
+    pq.write_table(table, lake.log_folder / f"{version:020d}.checkpoint.parquet")
+    (lake.log_folder / "_last_checkpoint").write_text(json.dumps({"version": version, "size": 2}))
+
+
+@pytest.mark.parametrize(("protocol", "reason"), UNOPENED, ids=[reason for _, reason in UNOPENED])
+def test_what_another_program_lets_a_table_need_while_it_is_open_is_named(
+    tmp_path: Path, protocol: dict[str, Any], reason: str
+) -> None:
+    table = engine_table(tmp_path)
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text(json.dumps({"protocol": protocol}))
+    for _ in range(2):
+        with pytest.raises(NeedsSpark, match=reason):
+            table.txn_version("blizzard:p:a")
+
+
+def test_a_log_that_cannot_be_read_is_still_said_to_be_at_fault(tmp_path: Path) -> None:
+    table = engine_table(tmp_path)
+    (tmp_path / "_delta_log" / f"{1:020d}.json").write_text("{ half")
+    for _ in range(2):
+        with pytest.raises(RetryableError, match="the table's log or its storage is at fault"), table.translating("x"):
+            table.txn_version("blizzard:p:a")
 
 
 def test_rows_of_a_table_that_has_disappeared(tmp_path: Path) -> None:

@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from blizzard.errors import BucketMissing, NotFound
+from blizzard.errors import BucketMissing, LogDamaged, NotFound
 from blizzard.state.delta_log import LAST_CHECKPOINT, LOG_FOLDER, commit_key, commit_version
 from blizzard.state.delta_protocol import reasons_for_spark
+from blizzard.state.snapshot_actions import snapshot_actions
 from blizzard.storage import json_fields
 from blizzard.storage.base import ObjectStore
 from blizzard.table.locations import MISREAD
+from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS
 from spark_job.engines.local.durable_log import sync_files
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.table.file_layout import checkpoint_interval
@@ -149,6 +152,9 @@ class OpenTable:
             table = DeltaTable(self._uri, storage_options=options)
         except TableNotFoundError:
             return None
+        except DELTALAKE_ERRORS:
+            self._check_unreadable()
+            raise
         self._check(table)
         self._table, self._etag = table, self._listed(table.version())[1]
         self._opened_at, self._checkpoint_interval = (
@@ -178,6 +184,15 @@ class OpenTable:
         if self._files > MAX_FILES:
             raise NeedsSpark(_too_large(f"{self._files:,}"))
         self._make_room(self._uri, self._files)
+
+    def _check_unreadable(self) -> None:
+        """Asks the log itself what table deltalake has not opened."""
+        with suppress(LogDamaged, NotFound, *json_fields.MALFORMED):
+            *_, protocol = snapshot_actions(self._store, "protocol")
+            reader, writer = map(json_fields.natural, (protocol["minReaderVersion"], protocol["minWriterVersion"]))
+            features = protocol.get("readerFeatures") or (), protocol.get("writerFeatures") or ()
+            for reason in reasons_for_spark((reader, writer), *features, {}):
+                raise NeedsSpark(reason)
 
     def _check_size(self) -> None:
         """Asks the table's last checkpoint, since opening a table takes the memory already."""
