@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from blizzard.errors import PermanentError
 from spark_job.table.sql import quoted
 
 PREFIX_PROPERTY = "delta.dataSkippingStringPrefixLength"
@@ -101,7 +102,7 @@ class TableDescription:
 
     @property
     def string_prefix_chars(self) -> int:
-        return int(self.properties.get(PREFIX_PROPERTY, DEFAULT_PREFIX_CHARS))
+        return _whole_number(self.properties, PREFIX_PROPERTY, DEFAULT_PREFIX_CHARS, least=0)
 
     @property
     def checkpoint_interval(self) -> int:
@@ -113,8 +114,21 @@ NO_TABLE = TableDescription(StructType(), (), {}, 0, frozenset())
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
-    """Of a table with these properties: each version that is a multiple of this gets a checkpoint."""
-    return int(properties.get(CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL))
+    """Of a table with these properties: each version that is a multiple of this gets a checkpoint. Raises
+    PermanentError for a value of another kind."""
+    return _whole_number(properties, CHECKPOINT_PROPERTY, DEFAULT_CHECKPOINT_INTERVAL, least=1)
+
+
+def _whole_number(properties: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = properties.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and int(text) >= least):
+        raise PermanentError(
+            f"the table's property {name} is {text!r}; expected a whole number, {least} or greater. Nothing was "
+            f"committed. Set it to the default: ALTER TABLE … SET TBLPROPERTIES ('{name}' = '{default}')."
+        )
+    return int(text)
 
 
 def why_spark_must_write(table: TableDescription, source_columns: Sequence[StructField]) -> str | None:

@@ -124,7 +124,9 @@ class TablePreparation:
         transaction = self._engine.start(newest=newest)
         if transaction.version < 0:
             transaction.create_table(self.new_table(change))
-            check_txns_are_kept(transaction.description().properties, self._uri)
+            new = transaction.description()
+            check_txns_are_kept(new.properties, self._uri)
+            self.checkpoint_interval = new.checkpoint_interval
             return transaction
         if self._source.creates_table:
             raise LostRace(

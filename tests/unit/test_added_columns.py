@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from blizzard.errors import RetryableError
 from blizzard.log import silent
@@ -122,16 +123,36 @@ class Overtaken(LocalStore):
         return super().create(key, body)
 
 
+def table(store: LocalStore, schema: str) -> DeltaSourceTable:
+    source = TableSource(store.uri.removeprefix("file://"), "p:a", "blizzard:p:a", schema, {}, ())
+    opened = OpenTables(dict).at(source.table_uri, store)
+    return DeltaSourceTable(LocalTable(source, store, opened, clock=time.time, log=silent), source, store=store)
+
+
+def test_an_error_after_columns_were_added_says_that_they_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path, may_be_missing=True)
+    table(store, "id STRING").append(None, sequence=0, user_metadata="")
+    wider = table(store, "id STRING, n INT")
+
+    def fails(table: DeltaTable) -> None:
+        raise DeltaError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(DeltaTable, "update_incremental", fails)
+        with pytest.raises(RetryableError, match=r"has its new columns, by version 1, and then .* no answer") as error:
+            wider.prepare()
+    assert "nothing was committed" not in str(error.value)
+    wider.prepare()
+    found = DeltaTable(str(tmp_path))
+    assert ([field.name for field in found.schema().fields], found.version()) == (["id", "_source", "n"], 1)
+
+
 def test_a_change_that_comes_second_is_made_by_the_next_attempt(tmp_path: Path) -> None:
     store = Overtaken(tmp_path, may_be_missing=True)
-
-    def table(schema: str) -> DeltaSourceTable:
-        source = TableSource(str(tmp_path), "p:a", "blizzard:p:a", schema, {}, ())
-        opened = OpenTables(dict).at(source.table_uri, store)
-        return DeltaSourceTable(LocalTable(source, store, opened, clock=time.time, log=silent), source, store=store)
-
-    table("id STRING").append(None, sequence=0, user_metadata="")
-    wider = table("id STRING, n INT, t TIMESTAMP_NTZ")
+    table(store, "id STRING").append(None, sequence=0, user_metadata="")
+    wider = table(store, "id STRING, n INT, t TIMESTAMP_NTZ")
     store.by = lambda: DeltaTable(str(tmp_path)).alter.set_table_properties({"delta.appendOnly": "true"})
     with pytest.raises(
         RetryableError, match=r"another commit has made its version 1 meanwhile\. Nothing was committed"

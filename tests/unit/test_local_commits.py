@@ -1,5 +1,6 @@
 """What comes with a commit of the local engine, or right after it: commits of others, errors of the disk."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -7,9 +8,19 @@ from typing import Any
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Transaction
+from deltalake.exceptions import DeltaError
 
-from blizzard.errors import AlreadyExists, CommitOutcomeUnknown, LostRace, RetryableError, StorageUnavailable
-from blizzard.state.delta_log import LAST_CHECKPOINT
+from blizzard.errors import (
+    AlreadyExists,
+    CommitOutcomeUnknown,
+    LostRace,
+    PermanentError,
+    RetryableError,
+    StorageUnavailable,
+)
+from blizzard.log import silent
+from blizzard.state.delta_log import LAST_CHECKPOINT, commit_key
+from blizzard.state.snapshot_actions import snapshot_actions
 from blizzard.storage.local import LocalStore
 from spark_job.engines.local import open_table
 from spark_job.engines.local.open_table import OpenTables
@@ -156,6 +167,63 @@ def test_an_error_of_the_disk_after_a_commit_that_stands_is_an_unknown_outcome(
     assert table.txn_version("blizzard:p:a") == 1
     table.append(None, sequence=2, user_metadata="")
     assert DeltaTable(str(tmp_path)).version() == 2
+
+
+def test_an_error_of_deltalake_after_a_commit_that_stands_changes_nothing(
+    tmp_path: Path, around: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it looks whether it can make the next one, too."""
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+
+    def fails(table: DeltaTable) -> None:
+        raise DeltaError("no answer")
+
+    with monkeypatch.context() as patch:
+        around(after=lambda: patch.setattr(DeltaTable, "protocol", fails))
+        table.append(None, sequence=1, user_metadata="")
+        with pytest.raises(RetryableError, match="no answer"):
+            table.prepare()
+    table.append(None, sequence=2, user_metadata="")
+    assert [commit.version for commit in table.commits(9)] == [2, 1, 0]
+
+
+@pytest.mark.parametrize("value", ["0", "-10", "ten", "1.5", ""])
+def test_a_table_that_says_nonsense_about_its_checkpoints_is_refused(
+    tmp_path: Path, around: Callable[..., None], value: str
+) -> None:
+    """Before anything is read, and the commit that came at the same time stands."""
+    table = table_of(tmp_path)
+    table.append(None, sequence=0, user_metadata="")
+    around(after=lambda: set_property(tmp_path, "delta.checkpointInterval", value))
+    table.append(None, sequence=1, user_metadata="")
+    for use in (table.prepare, table.layout, table_of(tmp_path).prepare):
+        with pytest.raises(
+            PermanentError,
+            match=rf"delta.checkpointInterval is '{value}'; expected a whole number, 1 or greater.*= '10'",
+        ):
+            use()
+    assert DeltaTable(str(tmp_path)).version() == 2
+
+
+def set_property(folder: Path, name: str, value: str) -> None:
+    """As some program does that checks no value."""
+    table = DeltaTable(str(folder))
+    [metadata] = snapshot_actions(LocalStore(folder), "metaData")
+    changed = {**metadata, "configuration": {**metadata["configuration"], name: value}}
+    LocalStore(folder).create(commit_key(table.version() + 1), json.dumps({"metaData": changed}).encode())
+
+
+def test_a_new_table_with_nonsense_about_its_checkpoints_is_not_made(tmp_path: Path) -> None:
+    properties = {"delta.checkpointInterval": "0"}
+    source = TableSource(str(tmp_path), "p:a", "blizzard:p:a", "id STRING", {}, (), table_properties=properties)
+    store = LocalStore(tmp_path, may_be_missing=True)
+    engine = LocalTable(source, store, OpenTables(dict).at(str(tmp_path), store), clock=time.time, log=silent)
+    table = DeltaSourceTable(engine, source, store=store)
+    for use in (table.layout, lambda: table.append(None, sequence=0, user_metadata="")):
+        with pytest.raises(PermanentError, match=r"delta\.checkpointInterval is '0'"):
+            use()
+    assert not (tmp_path / "_delta_log").exists()
 
 
 def test_storage_that_gives_no_answer_to_the_first_commit_leaves_it_unknown(

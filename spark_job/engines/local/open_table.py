@@ -7,7 +7,7 @@ from contextlib import suppress
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from blizzard.errors import BucketMissing, LogDamaged, NotFound
+from blizzard.errors import BlizzardError, BucketMissing, LogDamaged, NotFound, PermanentError
 from blizzard.state.delta_log import LAST_CHECKPOINT, LOG_FOLDER, commit_key, commit_version
 from blizzard.state.delta_protocol import reasons_for_spark
 from blizzard.state.snapshot_actions import snapshot_actions
@@ -118,20 +118,22 @@ class OpenTable:
             self._etag = self._listed(table.version())[1]
 
     def goes_on(self, table: DeltaTable) -> bool:
-        """Whether the next commit may come from here, too: after commits of others that came with this table's last one
-        only Spark may write to it."""
+        """After a commit that stands: whether the next one may come from here, too. After commits of others that came
+        with it only Spark may write to the table, or nobody, which the next look at it tells."""
         try:
             self._check(table)
-        except NeedsSpark:
+        except (BlizzardError, *DELTALAKE_ERRORS):
+            self.forget()
             return False
         return True
 
     def _check(self, table: DeltaTable) -> None:
-        """Raises NeedsSpark for a table that only Spark can commit to; who asks for it next opens it again."""
+        """Raises NeedsSpark for a table that only Spark can commit to, and PermanentError for one that nobody can; who
+        asks for it next opens it again."""
         try:
             _check_protocol(table)
             self._check_count(table)
-        except NeedsSpark:
+        except PermanentError:
             self.forget()
             raise
 
@@ -217,5 +219,7 @@ def _check_protocol(table: DeltaTable) -> None:
     protocol = table.protocol()
     versions = protocol.min_reader_version, protocol.min_writer_version
     features = protocol.reader_features or (), protocol.writer_features or ()
-    for reason in reasons_for_spark(versions, *features, table.metadata().configuration):
+    properties = table.metadata().configuration
+    for reason in reasons_for_spark(versions, *features, properties):
         raise NeedsSpark(reason)
+    checkpoint_interval(properties)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructField, StructType
 
-from blizzard.errors import AlreadyExists, RetryableError
+from blizzard.errors import AlreadyExists, BlizzardError, RetryableError
 from blizzard.ledger.entry import LedgerEntry
-from blizzard.log import Log
+from blizzard.log import Log, first_line
 from blizzard.state.delta_log import commit_key
 from blizzard.state.run_ref import SequenceRange
 from blizzard.state.txns import txns_of
 from blizzard.storage.base import ObjectStore
-from spark_job.engines.local.delta_errors import translating_delta_errors
+from spark_job.engines.local.delta_errors import DELTALAKE_ERRORS, translating_delta_errors
 from spark_job.engines.local.log_file import encoded
 from spark_job.engines.local.open_table import OpenTable
 from spark_job.engines.local.schema_commit import schema_actions
@@ -108,8 +108,15 @@ class LocalTable:
                 f"changing table {self._uri}: another commit has made its version {version} meanwhile. Nothing was "
                 "committed; it can be retried."
             ) from error
-        table.update_incremental()
-        self._opened.committed(table, version - 1, added=0)
+        try:
+            table.update_incremental()
+            self._opened.committed(table, version - 1, added=0)
+        except (BlizzardError, *DELTALAKE_ERRORS) as error:
+            self._opened.forget()
+            raise RetryableError(
+                f"table {self._uri} has its new columns, by version {version}, and then an error came: "
+                f"{type(error).__name__}: {first_line(str(error))}. No rows were committed; it can be tried again."
+            ) from error
         self._opened.goes_on(table)
 
     def widen_columns(self, widened: Sequence[Widening]) -> None:
