@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -14,12 +14,13 @@ from blizzard.cli.options import File
 from blizzard.config import expression_checks
 from blizzard.config.expression_checks import Evaluation
 from blizzard.config.kafka_options import KafkaOptions
-from blizzard.config.left_to_spark import refused_by_engine
+from blizzard.config.left_to_spark import refused_by_engine, starts_spark
 from blizzard.config.load import LoadResult, read_config_file
 from blizzard.config.model import Config, Pipeline, Source
 from blizzard.config.problems import Problem, dotted
 from blizzard.environment import variables
 from blizzard.errors import BlizzardError
+from blizzard.setup.spark_here import why_no_spark
 
 NEXT_RUN = "The next run, with its first new file or message:"
 """A run that finds nothing new does not look at the columns."""
@@ -110,6 +111,16 @@ def _warnings(result: LoadResult) -> Iterator[tuple[str, str]]:
     for pipeline in result.config.pipelines.values() if result.config else ():
         for what in refused_by_engine(pipeline):
             yield pipeline.name, f"`engine: {pipeline.engine}` refuses {what}: Spark is needed for it"
+    yield from _warnings_here(result.config.pipelines.values() if result.config else ())
+
+
+def _warnings_here(pipelines: Collection[Pipeline]) -> Iterator[tuple[str, str]]:
+    """Of runs on this machine."""
+    left = [(pipeline.name, what) for pipeline in pipelines for what in starts_spark(pipeline)]
+    missing = why_no_spark(variables()) if left else None
+    if missing is not None:
+        for name, what in left:
+            yield name, f"Spark is needed for {what}, and a run on this machine ends with an error then: {missing}"
 
 
 def _evaluated(found: Evaluation, kind: str | None, *, late: bool) -> str:

@@ -8,9 +8,15 @@ from blizzard.config.model import Pipeline
 
 
 def refused_by_engine(pipeline: Pipeline) -> Sequence[str]:
-    """What the pipeline's engine ends with an error at, since only Spark does it. Each is a noun
+    """What the pipeline's engine ends with an error at on any machine, since only Spark does it. Each is a noun
     phrase. The pipeline has no problems."""
     return () if EngineName(pipeline.engine).has_spark else [*_left_to_spark(pipeline)]
+
+
+def starts_spark(pipeline: Pipeline) -> Sequence[str]:
+    """What the pipeline's engine starts Spark for, and ends with an error at on a machine without; as above."""
+    engine = EngineName(pipeline.engine)
+    return [*_left_to_spark(pipeline)] if engine.has_spark and not engine.needs_spark else ()
 
 
 def _left_to_spark(pipeline: Pipeline) -> Iterator[str]:

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from blizzard.config.engine_name import EngineName
-from blizzard.config.left_to_spark import refused_by_engine
+from blizzard.config.left_to_spark import refused_by_engine, starts_spark
 from blizzard.config.load import LoadResult
+from blizzard.config.model import Config
 from blizzard.config.spark_master import spark_options
 from blizzard.config.spark_settings import LOG_STORES
 from blizzard.doctor.check import Check, Finding, Verdict, ok, problem, skipped, warning
@@ -13,6 +14,7 @@ from blizzard.errors import SetupError
 from blizzard.setup.jar_folder import problem_of
 from blizzard.setup.java import find_java
 from blizzard.setup.places import SETUP_COMMAND, find_jars
+from blizzard.setup.spark_here import why_no_spark
 
 LOG_STORE_PREFIX = "spark.delta.logstore."
 RETENTION_DEFAULT = "spark.databricks.delta.properties.defaults.settransactionretentionduration"
@@ -48,20 +50,33 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _engine(subject: ConfigurationFile) -> Finding:
-    """An `auto` pipeline may need Spark, too: then the run says why, and what is missing."""
+    """An `auto` pipeline may also need Spark for its records or its table: then the run says why, and what is
+    missing."""
     config = subject.reading.config
     if subject.deployed or config is None:
         return skipped("runs of a stack do not use this machine")
     names = [pipeline.name for pipeline in config.pipelines.values() if EngineName(pipeline.engine).needs_spark]
-    refused = [f"{each.name}: {what}" for each in config.pipelines.values() for what in refused_by_engine(each)]
     spark = _spark_here(subject, names)
-    if spark.verdict is Verdict.PROBLEM or not refused:
-        return spark
-    return warning(
-        f"left to Spark: {'; '.join(refused[:SHOWN_PROBLEMS])}, and `engine: local` has none",
-        expected="settings with which the local engine goes on",
-        advice="set `engine: auto` or `engine: spark`; see docs/how-it-works.md#engines",
-    )
+    return spark if spark.verdict is Verdict.PROBLEM else _left_to_spark(config, subject.environ) or spark
+
+
+def _left_to_spark(config: Config, environ: Mapping[str, str]) -> Finding | None:
+    """None: nothing that an engine here cannot do."""
+    pipelines = config.pipelines.values()
+    if refused := [f"{each.name}: {what}" for each in pipelines for what in refused_by_engine(each)]:
+        return warning(
+            f"left to Spark: {'; '.join(refused[:SHOWN_PROBLEMS])}, and `engine: local` has none",
+            expected="settings with which the local engine goes on",
+            advice="set `engine: auto` or `engine: spark`; see docs/how-it-works.md#engines",
+        )
+    left = [f"{each.name}: {what}" for each in pipelines for what in starts_spark(each)]
+    if left and (missing := why_no_spark(environ)):
+        return warning(
+            f"left to Spark: {'; '.join(left[:SHOWN_PROBLEMS])}, and it cannot start on this machine: {missing}",
+            expected="Java and Spark's jars, or settings with which the local engine goes on",
+            advice=f"install Java 17 or 21, and run `{SETUP_COMMAND}`; see docs/how-it-works.md#engines",
+        )
+    return None
 
 
 def _spark_here(subject: ConfigurationFile, names: Sequence[str]) -> Finding:

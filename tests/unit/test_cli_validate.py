@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import blizzard.cli
 from blizzard.cli import COMMANDS, main
 from blizzard.config.json_schema import json_schema
 from blizzard.errors import BlizzardError, ConfigError
+from blizzard.setup import spark_here
+from blizzard.setup.java import find_java
 
 ROOT = Path(__file__).parents[2]
 GOOD = """\
@@ -82,6 +85,21 @@ LEFT = """\
 """
 
 
+@pytest.fixture
+def with_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine that has what Spark needs. Returns the folder of jars."""
+    java, jars = tmp_path / "java", tmp_path / "jars"
+    (java / "bin").mkdir(parents=True)
+    (java / "bin" / "java").touch()
+    (java / "release").write_text('JAVA_VERSION="17.0.1"\n')
+    jars.mkdir()
+    (jars / "delta.jar").touch()
+    monkeypatch.setenv("JAVA_HOME", str(java))
+    monkeypatch.setenv("BLIZZARD_JARS", str(jars))
+    return jars
+
+
+@pytest.mark.usefixtures("with_spark")
 def test_what_the_local_engine_refuses_is_a_warning(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     start = GOOD[: GOOD.index("    sources:")]
     for engine in ("auto", "spark", "local"):
@@ -100,6 +118,37 @@ def test_what_the_local_engine_refuses_is_a_warning(file: Path, capsys: pytest.C
             "column twice of source landing",
             "constraint odd",
         ]
+
+
+@pytest.fixture(params=["jars", "Java"])
+def lacking(request: pytest.FixtureRequest, tmp_path: Path, with_spark: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a machine without Spark says that it lacks."""
+    if request.param == "jars":
+        (with_spark / "delta.jar").unlink()
+        return f"Spark needs Delta's jars, and found no jar in {with_spark}; run `"
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(spark_here, "find_java", partial(find_java, tmp_path / "jvm"))
+    return "Blizzard needs Java 17 or 21 for Spark, and found no Java at all: "
+
+
+def test_what_only_spark_does_is_a_warning_on_a_machine_without_it(
+    file: Path, capsys: pytest.CaptureFixture[str], lacking: str
+) -> None:
+    start = GOOD[: GOOD.index("    sources:")]
+    for engine, count in (("auto", 4), ("spark", 0)):
+        file.write_text(f"{start}    engine: {engine}\n{LEFT}")
+        assert main(["validate", "pipelines.yaml", "--json"]) == 0
+        warnings = [one["text"] for one in json.loads(capsys.readouterr().out)["warnings"]]
+        assert len(warnings) == count
+        if warnings:
+            assert warnings[1].startswith(
+                "Spark is needed for `on_overwrite: replace` of source landing, once one of its files is overwritten, "
+                f"and a run on this machine ends with an error then: {lacking}"
+            )
+    file.write_text(GOOD)
+    assert main(["validate", "pipelines.yaml"]) == 0
+    assert "warning" not in capsys.readouterr().out
 
 
 def test_variables_come_from_the_environment(

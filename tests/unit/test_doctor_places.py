@@ -19,6 +19,12 @@ def local_without_spark(world: DoctorWorld) -> None:
     world.settings["on_overwrite"] = "replace"
 
 
+def auto_without_spark(world: DoctorWorld) -> None:
+    world.pipeline["engine"] = "auto"
+    world.settings["on_overwrite"] = "replace"
+    world.environ["BLIZZARD_JARS"] = str(world.folder / "nowhere")
+
+
 def other_log_store(world: DoctorWorld) -> None:
     world.environ["BLIZZARD_SPARK_CONF"] = "spark.delta.logStore.s3.impl=io.delta.storage.S3SingleDriverLogStore"
 
@@ -58,6 +64,12 @@ FAULTS: Mapping[str, Fault] = {
         "configuration.engine",
         Verdict.WARNING,
         "left to Spark: orders: `on_overwrite: replace`",
+    ),
+    "what auto leaves to Spark where there is none": (
+        auto_without_spark,
+        "configuration.engine",
+        Verdict.WARNING,
+        "of its files is overwritten, and it cannot start on this machine: Spark needs Delta's jars, and found no",
     ),
     "another log store": (other_log_store, "configuration.log-store", Verdict.PROBLEM, "replaces the log store"),
     "Txns expire": (txns_of_new_tables_expire, "configuration.log-store", Verdict.PROBLEM, "new tables expire"),
