@@ -2,19 +2,21 @@
 
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from blizzard.errors import PermanentError, RetryableError, StorageError
+from blizzard.errors import PermanentError, RetryableError, StorageBroken, StorageError
 from blizzard.log import silent
 from blizzard.manifest.segments import FoundBy
 from blizzard.state.batch import PlannedFile
 from blizzard.state.dead_letters import DeadLetters
 from blizzard.storage.local import LocalStore
 from blizzard.storage.s3_connection import S3Settings
+from spark_job.engines.local import refused_records
 from spark_job.engines.needs_spark import NeedsSpark
 from spark_job.engines.spark import engine as spark_engine
 from spark_job.formats.protocol import Limits
@@ -229,7 +231,34 @@ def test_the_local_engine_judges_no_line_and_says_which(batch: Batch) -> None:
     files = [batch.put("b", GOOD, FOR_SPARK), batch.put("a", GOOD, GOOD, REFUSED, FOR_SPARK)]
     with pytest.raises(NeedsSpark, match=r"only its parser can judge, such as record 3 of a\. Nothing is lost"):
         batch.read(*files)
-    with pytest.raises(NeedsSpark, match="sorting more refused records than fit into memory"):
+    with pytest.raises(NeedsSpark, match=r"only its parser can judge\. Nothing is lost"):
+        batch.read(*files, in_memory_bytes=0)
+    assert batch.files() == []
+
+
+@pytest.mark.usefixtures("small_tasks")
+@pytest.mark.parametrize("run_bytes", [1, 1 << 20], ids=["a run for each task", "one run"])
+def test_refused_records_that_do_not_fit_into_memory_are_sorted(
+    batch: Batch, run_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Spark as well. Those of a file that failed as a whole do not count."""
+    monkeypatch.setattr(refused_records, "RUN_BYTES", run_bytes)
+    monkeypatch.setattr(refused_records, "BATCH_BYTES", 1)
+    files = [batch.put(name, *[GOOD] * at, REFUSED, GOOD, REFUSED) for at, name in enumerate("cab")]
+    rows = batch.read(*files, batch.put("failed", REFUSED, "\xff"), in_memory_bytes=0)
+    told = {one.path: (one.rows, one.dead_records, one.error is None) for one in rows.outcomes}
+    assert told == {"a": (2, 2, True), "b": (3, 2, True), "c": (1, 2, True), "failed": (0, 0, False)}
+    refused = [(path, at + n) for path, at in (("a", 1), ("b", 2), ("c", 0)) for n in (0, 2)]
+    assert [(one.path, one.row) for one in rows.refused_records()] == refused
+    assert batch.letters(rows) == [(*one, DOES_NOT_FIT, REFUSED) for one in refused]
+    rows.release()
+    assert batch.files("_blizzard/x/staging/") == []
+
+
+@pytest.mark.parametrize("lake", ["local"], indirect=True)
+def test_a_disk_that_has_no_room_to_sort_is_named(batch: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/full")
+    with pytest.raises(StorageBroken, match=r"sorting refused records on the disk of /dev/full.*Nothing was committed"):
         batch.read(batch.put("c", REFUSED), in_memory_bytes=0)
     assert batch.files() == []
 

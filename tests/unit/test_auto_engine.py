@@ -113,14 +113,11 @@ def test_each_kind_of_reason_is_said_once_for_each_source(
         ("p:s", replace(UNDECIDED, example="record 1 of a")),
         ("p:s", replace(UNDECIDED, example="record 2 of b")),
         ("p:s", UNDECIDED),
-        ("p:s", replace(UNDECIDED, only_refused=True)),
         ("p:t", replace(UNDECIDED, example="record 3 of c")),
-        ("p:s", replace(UNDECIDED, only_refused=True)),
     ]:
         assert engine.judge(task_of(source), undecided) == "Spark"
     assert said == [
         ("p:s", "deciding on records that only its parser can judge, such as record 1 of a"),
-        ("p:s", "sorting more refused records than fit into memory"),
         ("p:t", "deciding on records that only its parser can judge, such as record 3 of c"),
     ]
 

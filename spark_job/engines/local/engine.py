@@ -72,8 +72,12 @@ class LocalEngine:
             raise RetryableError(_unexpected(error)) from error
 
     def judge(self, task: "Task", undecided: Undecided) -> "DecidedRecords":
+        """Only what is refused already: sorted on this machine's disk, since there is more than fits into memory."""
         if undecided.only_refused:
-            raise NeedsSpark("sorting more refused records than fit into memory")
+            from spark_job.engines.local.refused_records import RefusedOnDisk
+
+            store = open_store(task.destination.table_uri, task.s3, may_be_missing=True, log=self._log)
+            return RefusedOnDisk(store, undecided)
         example = f", such as {undecided.example}" if undecided.example else ""
         raise NeedsSpark("deciding on records that only its parser can judge", example)
 
