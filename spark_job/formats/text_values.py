@@ -32,7 +32,10 @@ from spark_job.formats.converted_column import ConvertedColumn, convert_one_by_o
 from spark_job.formats.nested_columns import INTEGERS, column_type
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,18})?")
+_MANTISSA = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
+_FLOAT = re.compile(rf"{_MANTISSA}(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(rf"{_MANTISSA}(?:[eE][+-]?0*[0-9]{{1,18}})?")
+"""Of a decimal. As in Spark, an exponent of more digits is none, where a double becomes infinite, or 0."""
 _NOT_FINITE: Mapping[str, float] = {
     "NaN": float("nan"),
     **dict.fromkeys(("Inf", "+Inf", "Infinity", "+Infinity"), float("inf")),
@@ -113,7 +116,7 @@ def _floats(rules: TextRules, values: pa.Array, data_type: DataType) -> Converte
 
 
 def _float(text: str) -> float | None:
-    if _NUMBER.fullmatch(text) is not None:
+    if _FLOAT.fullmatch(text) is not None:
         return float(text)
     return _NOT_FINITE.get(text)
 

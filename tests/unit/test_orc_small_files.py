@@ -4,6 +4,8 @@ import io
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -172,6 +174,32 @@ def test_one_that_takes_much_memory_is_read_in_batches(reader: Asked) -> None:
     assert sum(block.count for block in blocks) == 40_000
     assert reader.asked[2:5] == ["small", "rows", "open"]
     assert peak_bytes(reader._process.pid) - before < MORE_MEMORY_BYTES
+
+
+def test_a_small_file_of_very_large_rows_is_read_some_rows_at_a_time(reader: Asked) -> None:
+    """A batch of the usual number of rows takes more memory than a file of this size may."""
+    stored = orc_file(pa.table({"s": ["x" * 260_000] * 1_000}), compression="zstd")
+    assert len(stored) < MAX_BYTES
+    file_format = OrcFormat(columns_of("s STRING"), LIMITS)
+    numbers: list[int] = []
+    for block in file_format.blocks(StoredContent(io.BytesIO(stored)), first_record=3):
+        assert block.batch.column(0)[0].as_py() == "x" * 260_000
+        numbers += range(block.first_record, block.first_record + block.count)
+    assert numbers == [*range(3, 1_000)]
+    assert reader.asked.count("open") == 2
+
+
+@pytest.mark.parametrize(("size", "fits"), [(MAX_BYTES, False), (MAX_BYTES + 1, True)])
+def test_lengths_in_a_small_damaged_file_do_not_take_what_a_large_file_may(size: int, fits: bool) -> None:
+    """Such as those of a column of text, which pyarrow allocates before it reads."""
+    program = (
+        "from spark_job.formats.orc.reader_process import MemoryLimit\n"
+        f"MemoryLimit().allow_for({size})\n"
+        "bytearray(256 << 20)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith("MemoryError") is not fits
+    assert (done.returncode == 0) is fits
 
 
 def peak_bytes(pid: int) -> int:

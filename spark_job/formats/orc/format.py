@@ -23,12 +23,14 @@ from spark_job.formats.old_calendar import GREGORIAN, Earliest
 from spark_job.formats.orc.known_schema import KnownSchema, known_schema
 from spark_job.formats.orc.reader import LOCK, READER
 from spark_job.formats.orc.small_file import MAX_BYTES
-from spark_job.formats.protocol import Content
+from spark_job.formats.protocol import Content, FileFault
 
 _WHAT = "ORC"
 _EARLIEST = Earliest(day=GREGORIAN)
 """Writers count earlier days in two calendars, Hive's and Spark's in the Julian one, and pyarrow does not say in which
 a file does. Earlier times are outside of what it can read."""
+_FEW_ROWS = 16
+"""At a time, of a small file whose rows are very large."""
 
 
 class OrcFormat(ColumnFormat):
@@ -45,15 +47,36 @@ class OrcFormat(ColumnFormat):
             for at, rows in _parts(batch, content, first_record):
                 yield self.block(batch.slice(at, rows), known.columns, at)
             return
+        at = first_record
+        try:
+            for block in self._in_batches(stored, content, first_record):
+                yield block
+                at = block.first_record + block.count
+        except FileFault as fault:
+            if stored.seek(0, os.SEEK_END) > MAX_BYTES:
+                raise
+            yield from self._in_batches(stored, content, at, few_after=fault)
+
+    def _in_batches(
+        self, stored: BinaryIO, content: Content, first_record: int, *, few_after: FileFault | None = None
+    ) -> Iterator[BatchBlock]:
+        """`few_after`: why a small file could not be read on from this record in batches of the usual size, for which
+        there may have been too little memory. Raises FileFault."""
         # What a slice takes is counted by what was read, so nothing is read ahead for it.
         size_bytes = BLOCK_BYTES if content.chunk_bytes >= BLOCK_BYTES else 0
         with LOCK:
             file = READER.open(stored)
             columns = by_library(_WHAT, lambda: self.columns_of(file.schema, _EARLIEST))
+            if few_after is not None and file.rows <= first_record:
+                raise few_after
             if not file.stripes or 0 < file.rows <= first_record:
                 return
             read = partial(_batches, columns, size_bytes)
-            batches = in_blocks(read, content, file.rows, file.content_bytes, may_grow=not size_bytes)
+            batches = (
+                in_blocks(read, content, file.rows, file.content_bytes, may_grow=not size_bytes)
+                if few_after is None
+                else read(_FEW_ROWS)
+            )
             whole = counted(_WHAT, _joined(batches, size_bytes), file.rows, "the file")
             yield from self.bounded(whole, columns, 0, first_record)
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import orc
 
-from spark_job.formats.orc.small_file import MORE_MEMORY_BYTES, NotAtOnce, SmallFile, digest_of
+from spark_job.formats.orc.small_file import MAX_BYTES, MORE_MEMORY_BYTES, NotAtOnce, SmallFile, digest_of
 
 SMALL, ROWS, OPEN, BATCHES, NEXT, LEAVE = "small", "rows", "open", "batches", "next", "leave"
 """What is asked. `SMALL` opens a small file, whose bytes follow the request, and `ROWS` reads it. `LEAVE` ends what is
@@ -38,6 +38,8 @@ WHERE = struct.Struct("<qqq")
 """What is read of the parent's file: the number of the file, offset and size."""
 _MORE_MEMORY_BYTES = 4 << 30
 """Of address space beyond what the process begins with; a damaged length must not take the machine's memory."""
+_FEW_ROWS_BYTES = 192 << 20
+"""Of address space beyond what there is now, for some rows of a small file."""
 _LOOK_SECS = 1.0
 """Between two looks whether the parent is still there."""
 _ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError)
@@ -183,8 +185,8 @@ class OpenFile:
         return IN_BATCHES, b""
 
     def _in_batches(self, request: Mapping[str, Any]) -> bytes:
-        self._memory.allow_much()
         if request["do"] == OPEN:
+            self._memory.allow_for(request["size"])
             self._number += 1
             self._small = None
             self._file = OrcFile(partial(ParentsFile, self._parent, self._number, request["size"]))
@@ -202,13 +204,13 @@ class MemoryLimit:
 
     def __init__(self) -> None:
         self._much = _address_bytes() + _MORE_MEMORY_BYTES
-        self._is_little = True
-        self.allow_much()
+        self._is_little = False
+        self._allow(self._much)
 
-    def allow_much(self) -> None:
-        if self._is_little:
-            self._is_little = False
-            self._allow(self._much)
+    def allow_for(self, size: int) -> None:
+        """What a file of this size may take that is read in batches."""
+        self._is_little = False
+        self._allow(min(self._much, _address_bytes() + _FEW_ROWS_BYTES) if size <= MAX_BYTES else self._much)
 
     def allow_little(self) -> None:
         """More than there is now, what a small file may take."""

@@ -19,6 +19,8 @@ _OF_NAMES = re.compile(
     "\u2c00-\u2fef\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff]"
 )
 """Characters of names in the fifth edition of XML 1.0, by which libxml2 goes. expat goes by the fourth, with fewer."""
+_NO_NAME_OF_ONE_BYTE = re.compile("[\u00aa\u00b5\u00ba]")
+"""In an encoding of one byte a character expat takes them into names, against both editions."""
 _BLANKS = " \t\r\n"
 
 
@@ -78,7 +80,8 @@ def read_xml(body: bytes, schema: StructType, options: Mapping[str, Any]) -> Rea
         return Reading(None, f"no element {options['row_tag']}")
     names = {name for element in _all(tree.root) for name in (element.name, *element.attributes)}
     # expat does not look whether a prefix is declared, and knows other versions than libxml2.
-    odd = any(":" in name or name.startswith("xmlns") for name in names) or tree.version != "1.0"
+    odd = any(":" in name or name.startswith("xmlns") or _NO_NAME_OF_ONE_BYTE.search(name) for name in names)
+    odd = odd or tree.version != "1.0"
     return Reading([wanted(schema, _columns(row, schema)) for row in rows], may_be_dead=odd, is_certain=not odd)
 
 
