@@ -41,8 +41,9 @@ NOTE = (
     "column `_source`, which the others do not have."
 )
 WITH_DELTA_INGEST = (
-    "kafka-delta-ingest decodes JSON only, on one thread. It is measured until the table has all messages, of which it "
-    f"writes the last ones up to {LATENCY_SECS} seconds after it has read them. Each run is a process of its own."
+    "kafka-delta-ingest, which decodes on one thread, is measured with JSON only, and until the table has all "
+    f"messages, of which it writes the last ones up to {LATENCY_SECS} seconds after it has read them. Each run is a "
+    "process of its own."
 )
 WITHOUT_DELTA_INGEST = f"kafka-delta-ingest was not measured: there is no program {PROGRAM} on the PATH."
 

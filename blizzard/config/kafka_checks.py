@@ -81,7 +81,8 @@ def check_taken_over_once(sources: Iterable[tuple[Source, Path]], problems: Prob
         if other is not source:
             text = (
                 f"found {app_id}, which source {other.id} of the same table takes over; an app id of "
-                "kafka-delta-ingest has the offsets of one topic: remove take_over from one of them"
+                "kafka-delta-ingest has the offsets of one topic: remove take_over from one of them (a source that has "
+                "begun no longer needs it)"
             )
             problems.add((*path, "kafka", "take_over"), text)
 

@@ -61,13 +61,10 @@ def check_not_renamed(former: Iterable[FormerTopic], cluster: Cluster, source_id
             )
 
 
-def states_of_sources(store: ObjectStore, txns: Iterable[Txn]) -> Iterator[tuple[str, TopicCheckpoint]]:
-    """The newest states of all sources of topics, by their ids; without those that cannot be read. `store`: the
+def states_of_sources(store: ObjectStore, txns: Iterable[Txn]) -> Iterator[tuple[str, TopicCheckpoint | None]]:
+    """The newest states of all sources of topics, by their ids; None for those that cannot be read. `store`: the
     table's, with its Txns. Errors as of storage."""
-    for source_id in sorted(_topics_of_txns(txns)):
-        checkpoint = _state(store, source_id)
-        if checkpoint is not None:
-            yield source_id, checkpoint
+    return ((source_id, _state(store, source_id)) for source_id in sorted(_topics_of_txns(txns)))
 
 
 def _topics_of_txns(txns: Iterable[Txn]) -> Mapping[str, set[str]]:

@@ -58,7 +58,7 @@ def first_positions(
         offsets = brokers.end_offsets(partitions)
     else:
         offsets = brokers.offsets_at(partitions, options.start_ts or 0.0)
-    app_id = options.take_over if taken_over else None
+    app_id = (options.app_id_to_take_over if taken_over else None) or ""
     fresh = replace(checkpoint, cluster_id=cluster.cluster_id, taken_over=app_id)
     return with_epochs(with_offsets(fresh, {**offsets, **taken_over}, cluster), brokers.ends(partitions))
 

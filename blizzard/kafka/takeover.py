@@ -1,7 +1,8 @@
 """Tables that kafka-delta-ingest has filled: its offsets are Txns, one for each partition of its only topic."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from blizzard.config.kafka_options import NOTHING, KafkaOptions
 from blizzard.errors import RecoveryError
@@ -16,10 +17,21 @@ from blizzard.storage.base import ObjectStore
 _APP_ID = re.compile(r"(?P<app_id>.+)-(?P<partition>[0-9]{1,6})\Z", re.DOTALL)
 _OURS = (APP_ID_PREFIX, COMMITTER_APP_ID_PREFIX)
 
+LOOK_SECS = 300.0
+"""Between two looks of a job whether others have written what its source has taken over."""
 _BY_MISTAKE = "docs/kafka.md#an-app-id-that-the-wrong-source-has-taken-over says how to correct that"
 
 Offsets = Mapping[str, Mapping[int, int]]
 """By app id, the last offset of each partition."""
+
+
+@dataclass(slots=True)
+class Takers:
+    """`known`: by app id, the source that has taken it over, and for which topic. `unknown`: sources whose states
+    cannot be read."""
+
+    known: dict[str, tuple[str, str]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
 
 
 def taken_over(
@@ -32,9 +44,9 @@ def taken_over(
     if options.take_over == NOTHING:
         return {}
     found = _by_app_id(txns)
-    takers = _takers(store, txns, found) if found else {}
+    takers = _takers(store, txns, found) if found else Takers()
     if options.take_over is None:
-        if unclear := {app_id: last for app_id, last in found.items() if app_id not in takers}:
+        if unclear := {app_id: last for app_id, last in found.items() if app_id not in takers.known}:
             raise RecoveryError(_unclear(unclear, source_id))
         return {}
     if options.take_over not in found:
@@ -45,8 +57,10 @@ def taken_over(
             f"write `take_over: {NOTHING}`, and the source begins at `start`."
         )
     [topic] = options.topics or [""]  # as the configuration has checked
-    if options.take_over in takers:
-        raise RecoveryError(_taken_already(options.take_over, takers[options.take_over], source_id, topic))
+    if options.take_over in takers.known:
+        raise RecoveryError(_taken_already(options.take_over, takers.known[options.take_over], source_id, topic))
+    if takers.unknown:
+        raise RecoveryError(_perhaps_taken(options.take_over, takers.unknown[0], source_id))
     return {(topic, number): last + 1 for number, last in found[options.take_over].items()}
 
 
@@ -88,8 +102,8 @@ def check_still_taken_over(checkpoint: TopicCheckpoint, options: KafkaOptions, s
         raise RecoveryError(
             f"source {source_id} has `take_over: {options.take_over}` and topic {topic}, and has taken over "
             f"these offsets for topic {min(checkpoint.topics)} (expected the same one): it would read {topic} from its "
-            f"beginning. Nothing was read. Take `take_over` out of the source. If the offsets are of {topic}: "
-            f"{_BY_MISTAKE}."
+            f"beginning. Nothing was read. If the offsets are of {topic}: {_BY_MISTAKE}. If not, take `take_over` out "
+            "of the source."
         )
 
 
@@ -103,13 +117,18 @@ def check_not_written_on(
     if options.app_id_to_take_over is None or position is None:
         return
     last = _by_app_id(txns).get(options.app_id_to_take_over, {})
-    unknown = dict.fromkeys(position.next_offsets.keys() - position.first_offsets.keys())
-    firsts = {number: {**position.first_offsets, **unknown}.get(number, 0) for number in last}
-    twice = {number: first for number, first in sorted(firsts.items()) if first is not None and last[number] >= first}
+    twice = {}
+    for number, offset in sorted(last.items()):
+        first = position.first_offsets.get(number)
+        if first is None and number not in position.next_offsets:
+            first = 0  # a partition that is new to the source
+        if first is not None and offset >= first:
+            twice[number] = first
     if not twice:
         return
     shown = "; ".join(
-        f"Txn {options.take_over}-{number} has offset {last[number]} (expected at most {first - 1}), so that offsets "
+        f"Txn {options.take_over}-{number} has offset {last[number]} ("
+        f"{f'expected at most {first - 1}' if first else 'expected no such Txn'}), so that offsets "
         f"{first} to {last[number]} of {path_of((topic, number))} are of both"
         for number, first in twice.items()
     )
@@ -119,6 +138,46 @@ def check_not_written_on(
         "take `take_over` out of the source, which goes on where it stands; "
         "docs/kafka.md#kafka-delta-ingest-has-written-on says how to find and delete the doubled rows."
     )
+
+
+def check_only_taker(
+    checkpoint: TopicCheckpoint, store: ObjectStore, txns: Iterable[Txn], options: KafkaOptions, source_id: str
+) -> None:
+    """`store`: the table's, with its Txns. Raises RecoveryError if another source has taken the same app id over, as
+    where both began at the same time."""
+    app_id = options.app_id_to_take_over
+    if app_id is None or checkpoint.taken_over != app_id:
+        return
+    for other_id, other in states_of_sources(store, txns):
+        if other is not None and other_id != source_id and other.taken_over == app_id:
+            topics = min(checkpoint.topics), min(other.topics)
+            raise RecoveryError(
+                f"sources {source_id} and {other_id} of the table have both taken over the offsets of {app_id!r}, for "
+                f"topics {topics[0]} and {topics[1]} (expected one of them: the offsets are of one topic, and the "
+                "other source has passed its first messages by). Nothing more was read. Take `take_over` out of the "
+                f"source whose topic it is, which goes on where it stands. For the other one: {_BY_MISTAKE}."
+            )
+
+
+class TakeoverWatch:
+    """Looks for what others have written since a source has taken over. `store`: the table's; `clock` gives Unix
+    seconds."""
+
+    def __init__(self, source_id: str, options: KafkaOptions, store: ObjectStore, clock: Callable[[], float]) -> None:
+        self._source_id, self._options, self._store, self._clock = source_id, options, store, clock
+        self._next_ts = 0.0
+
+    def check(self, checkpoint: TopicCheckpoint, ask_txns: Callable[[], Collection[Txn]]) -> None:
+        """`ask_txns`: for those of the table, which takes long enough to do it only every LOOK_SECS. Raises
+        RecoveryError."""
+        check_still_taken_over(checkpoint, self._options, self._source_id)
+        now_ts = self._clock()
+        if self._options.app_id_to_take_over is None or now_ts < self._next_ts:
+            return
+        txns = ask_txns()
+        check_not_written_on(checkpoint, txns, self._options, self._source_id)
+        check_only_taker(checkpoint, self._store, txns, self._options, self._source_id)
+        self._next_ts = now_ts + LOOK_SECS
 
 
 def _shown(numbers: Iterable[int]) -> str:
@@ -135,17 +194,21 @@ def _by_app_id(txns: Iterable[Txn]) -> dict[str, dict[int, int]]:
     return found
 
 
-def _takers(store: ObjectStore, txns: Iterable[Txn], found: Offsets) -> dict[str, tuple[str, str]]:
-    """By app id, the source that has taken it over, and for which topic. A state that does not name it, as those of
-    earlier versions do not, tells it by where the source began, unless that is behind several."""
-    takers: dict[str, tuple[str, str]] = {}
+def _takers(store: ObjectStore, txns: Iterable[Txn], found: Offsets) -> Takers:
+    """A state of an earlier version, which does not name an app id, tells it by where the source began, unless that is
+    behind several."""
+    takers = Takers()
     for source_id, checkpoint in states_of_sources(store, txns):
+        if checkpoint is None:
+            takers.unknown.append(source_id)
+            continue
         begun = {app_id: topic for app_id, last in found.items() if (topic := _begun_behind(checkpoint, last))}
-        app_id = checkpoint.taken_over
-        if app_id is not None:
-            begun = {app_id: begun.get(app_id) or min(checkpoint.topics)}
-        if len(begun) == 1:
-            takers = {each: (source_id, topic) for each, topic in begun.items()} | takers
+        if checkpoint.taken_over is None and len(begun) == 1:
+            [(app_id, topic)] = begun.items()
+            takers.known.setdefault(app_id, (source_id, topic))
+        elif checkpoint.taken_over:
+            app_id = checkpoint.taken_over
+            takers.known.setdefault(app_id, (source_id, begun.get(app_id) or min(checkpoint.topics)))
     return takers
 
 
@@ -165,6 +228,14 @@ def _taken_already(app_id: str, taker: tuple[str, str], source_id: str, topic: s
     )
 
 
+def _perhaps_taken(app_id: str, other_id: str, source_id: str) -> str:
+    return (
+        f"`kafka.take_over` of source {source_id} is {app_id!r}, and the state of source {other_id} of the table "
+        "cannot be read (expected one that says whether it has taken these offsets over). Nothing was read. Run "
+        f"{other_id} first, which repairs its state; `blizzard rebuild` does it, too."
+    )
+
+
 def _unclear(found: Offsets, source_id: str) -> str:
     app_ids = sorted(found)
     shown = ", ".join(f"{app_id!r} with {len(found[app_id])} partitions" for app_id in app_ids)
@@ -174,5 +245,5 @@ def _unclear(found: Offsets, source_id: str) -> str:
         f"the table has Txns as kafka-delta-ingest writes them (app id {shown}), and source {source_id} has read "
         f"nothing yet: beginning afresh could double their rows. Nothing was read. Write {lines} into `kafka` of the "
         f"source{choice}, and it goes on behind these offsets; or `take_over: {NOTHING}`, if they are of something "
-        "else."
+        "else. If another source of this table takes them over, let that one begin first, and run this one again."
     )

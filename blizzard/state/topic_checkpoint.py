@@ -52,8 +52,8 @@ class TopicCheckpoint:
     moved: Mapping[Partition, int] = field(default_factory=lambda: MappingProxyType({}), compare=False)
     """The partitions that this commit has moved, with their next offsets. Not part of the state."""
     taken_over: str | None = None
-    """The app id of kafka-delta-ingest behind whose offsets the source has begun. None: it has not, or a version began
-    it that did not write this down."""
+    """The app id of kafka-delta-ingest behind whose offsets the source has begun; "" if it has not. None: a version
+    began it that did not write this down."""
 
     def next_offset(self, partition: Partition) -> int | None:
         """None: the partition is not known yet."""

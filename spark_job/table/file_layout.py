@@ -27,6 +27,7 @@ from spark_job.table.sql import quoted
 PREFIX_PROPERTY = "delta.dataSkippingStringPrefixLength"
 STATS_PROPERTY = "delta.dataSkippingStatsColumns"
 DEFAULT_PREFIX_CHARS = 32
+_MOST_DIGITS = 18
 CHECKPOINT_PROPERTY = "delta.checkpointInterval"
 DEFAULT_CHECKPOINT_INTERVAL = 10
 
@@ -123,7 +124,7 @@ def _whole_number(properties: Mapping[str, str], name: str, default: int, *, lea
     text = properties.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and int(text) >= least):
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text) >= least):
         raise PermanentError(
             f"the table's property {name} is {text!r}; expected a whole number, {least} or greater. Nothing was "
             f"committed. Set it to the default: ALTER TABLE … SET TBLPROPERTIES ('{name}' = '{default}')."

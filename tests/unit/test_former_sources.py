@@ -10,7 +10,7 @@ from blizzard.errors import RecoveryError
 from blizzard.kafka.brokers import Cluster, Topic
 from blizzard.kafka.former_sources import FormerTopic, check_not_renamed, former_topics
 from blizzard.kafka.table_state import TopicState
-from blizzard.kafka.takeover import taken_over
+from blizzard.kafka.takeover import LOOK_SECS, TakeoverWatch, taken_over
 from blizzard.state.delta_log import commit_key
 from blizzard.state.identity import SourceIdentity, source_of_app_id
 from blizzard.state.topic_checkpoint import TopicCheckpoint, TopicPosition, encode
@@ -130,3 +130,50 @@ def test_the_backlog_of_a_new_source_asks_the_brokers_for_their_topics_once() ->
     identity = SourceIdentity("p", "new", "_blizzard/p_new")
     found = topic_backlog(TopicState(version=1), store, identity, brokers, of_t, configured={"p:new"}, txn_lost=False)
     assert (found.is_new, found.lag, found.problem, brokers.described) == (True, 5, None, 1)
+
+
+def test_who_says_that_it_has_taken_nothing_over_has_not() -> None:
+    store, known = states(a=("t", 5, ""))
+    found = [*known, Txn("kdi-0", 4, None)]
+    assert taken_over(store, found, options("kdi"), "p:b") == {("u", 0): 5}
+    with pytest.raises(RecoveryError, match="Write `take_over: kdi` into"):
+        taken_over(store, found, options(), "p:b")
+
+
+def test_nothing_is_taken_over_while_the_state_of_another_source_cannot_be_read() -> None:
+    store, known = states(a=("t", 5, "kdi"), other=("t", 1, ""))
+    store.put(commit_key(0), store.get(commit_key(0)).replace(b"schema_version", b"schema"))
+    found = [*known, Txn("kdi-0", 4, None)]
+    with pytest.raises(RecoveryError, match=r"the state of source p:a of the table cannot be read .*Run p:a first"):
+        taken_over(store, found, options("kdi"), "p:b")
+
+
+def test_two_sources_that_have_begun_at_once_behind_the_same_offsets_both_stop() -> None:
+    store, known = states(a=("t", 5, "kdi"), b=("u", 5, "kdi"), c=("v", 5, ""))
+    found = [*known, Txn("kdi-0", 4, None)]
+    begun = TopicCheckpoint("p", "b", 3, 3, "cluster", {"u": TopicPosition("id", {0: 9}, {0: 5})}, taken_over="kdi")
+    now_ts = [1_000.0]
+    watch = TakeoverWatch("p:b", options("kdi"), store, lambda: now_ts[0])
+    with pytest.raises(RecoveryError, match="sources p:b and p:a of the table have both taken over"):
+        watch.check(begun, lambda: found)
+    TakeoverWatch("p:b", options(), store, lambda: now_ts[0]).check(begun, lambda: found)
+
+
+def test_a_job_looks_again_every_few_minutes_whether_it_is_written_on() -> None:
+    store, known = states(b=("u", 5, "kdi"))
+    begun = TopicCheckpoint("p", "b", 3, 3, "cluster", {"u": TopicPosition("id", {0: 9}, {0: 5})}, taken_over="kdi")
+    now_ts, last = [1_000.0], [4]
+    watch = TakeoverWatch("p:b", options("kdi"), store, lambda: now_ts[0])
+
+    def ask() -> list[Txn]:
+        return [*known, Txn("kdi-0", last[0], None)]
+
+    watch.check(begun, ask)
+    last[0] = 7
+    now_ts[0] += LOOK_SECS - 1
+    watch.check(begun, ask)
+    now_ts[0] += 1
+    with pytest.raises(
+        RecoveryError, match=r"kdi-0 has offset 7 \(expected at most 4\), so that offsets 5 to 7 of u/0"
+    ):
+        watch.check(begun, ask)

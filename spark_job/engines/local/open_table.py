@@ -157,8 +157,11 @@ class OpenTable:
         except DELTALAKE_ERRORS:
             self._check_unreadable()
             raise
+        etag = self._listed(table.version())[1]
+        if etag != self._etag:  # perhaps another table in its place
+            self._counted_at = -1
         self._check(table)
-        self._table, self._etag = table, self._listed(table.version())[1]
+        self._table, self._etag = table, etag
         self._opened_at, self._checkpoint_interval = (
             table.version(),
             checkpoint_interval(table.metadata().configuration),

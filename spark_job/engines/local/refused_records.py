@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import ipc
 
-from blizzard.errors import StorageBroken
+from blizzard.errors import RetryableError, StorageBroken
 from blizzard.state.dead_letters import DeadLetter
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
@@ -62,9 +62,11 @@ def _runs(store: ObjectStore, undecided: Undecided) -> Iterator[pa.Table]:
     """Refused records in any order, some RUN_BYTES at a time."""
     waiting: list[pa.Table] = []
     for file in undecided.files:
-        parquet = pq.ParquetFile(RangedFile(store, file.path, file.size, tail_bytes=FOOTER_BYTES), pre_buffer=False)
+        with _reading(file.path):
+            parquet = pq.ParquetFile(RangedFile(store, file.path, file.size, tail_bytes=FOOTER_BYTES), pre_buffer=False)
         for group in range(parquet.num_row_groups):
-            waiting.append(refused_already(parquet.read_row_group(group, use_threads=False), undecided.failed))
+            with _reading(file.path):
+                waiting.append(refused_already(parquet.read_row_group(group, use_threads=False), undecided.failed))
             if sum(table.nbytes for table in waiting) >= RUN_BYTES:
                 yield pa.concat_tables(waiting)
                 waiting = []
@@ -85,6 +87,16 @@ def _rows(run: BinaryIO) -> Iterator[dict[str, Any]]:
     with ipc.open_stream(run) as stream:
         for batch in stream:
             yield from batch.to_pylist()
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowException as error:
+        raise RetryableError(
+            f"reading refused records from the staged file {path}: {error}. Nothing was committed; it can be retried."
+        ) from error
 
 
 @contextmanager

@@ -115,7 +115,7 @@ def _check_gone(names: Set[str], known: Set[str], cluster: Cluster, before: Topi
     it was, and if nothing tells of which cluster the topics were."""
     gone = sorted(names - cluster.topics.keys())
     lost = [name for name in gone if name not in known]
-    if not lost and (gone != sorted(names) or not gone or before.cluster_id is not None):
+    if not gone or (not lost and (before.cluster_id is not None or names & cluster.topics.keys() & known)):
         return
     why = (
         f"neither the checkpoint's copy nor rows or receipts say which topic {lost[0]} it was"

@@ -21,7 +21,7 @@ from blizzard.kafka.positions import (
     with_new_partitions,
     with_offsets,
 )
-from blizzard.kafka.takeover import check_not_written_on, check_still_taken_over, taken_over
+from blizzard.kafka.takeover import TakeoverWatch, taken_over
 from blizzard.log import Log
 from blizzard.state.dead_letters import DeadLetter, DeadLetters, Stage
 from blizzard.state.identity import SourceIdentity
@@ -83,9 +83,9 @@ class TopicSource:
         """Logs that go up to where the source stands, by the places and the epochs of the leaders that said so."""
         self._absent = AbsentTopics(identity.source_id, settings.options, brokers, log)
         self._lag = LagLog(identity.source_id, clock, log)
-        self._said = set[tuple[Partition, int]]()
-        self._goal = RunGoal()
-        self._begins_with_rows = self._is_alone = False
+        self._said, self._goal = set[tuple[Partition, int]](), RunGoal()
+        self._takeover = TakeoverWatch(identity.source_id, settings.options, state, clock)
+        self._begins_with_rows = False
         self._ends: Mapping[Partition, int] = {}
         """As of the last plan."""
         self._hollow = dict[Partition, int]()
@@ -136,7 +136,7 @@ class TopicSource:
             return RangePlan(checkpoint, checkpoint)  # where the source begins is committed before anything is read
         cluster = self._brokers.cluster()
         check_topics(checkpoint, cluster)
-        self._check_taken_over(checkpoint)
+        self._takeover.check(checkpoint, self._table.txns)
         self._absent.note(checkpoint, cluster, self._ends)
         found = with_new_partitions(checkpoint, self._brokers, cluster)
         told = self._brokers.ends(cluster.partitions())
@@ -158,13 +158,6 @@ class TopicSource:
         return RangePlan(
             checkpoint, behind, ranges, gaps, waiting, full=waiting >= most, lags=behind_by, caught_up=caught_up
         )
-
-    def _check_taken_over(self, checkpoint: TopicCheckpoint) -> None:
-        """What may have been written since, once in a process: for that all Txns of the table are read."""
-        check_still_taken_over(checkpoint, self._options, self._identity.source_id)
-        if self._options.app_id_to_take_over is not None and not self._is_alone:
-            check_not_written_on(checkpoint, self._table.txns(), self._options, self._identity.source_id)
-            self._is_alone = True
 
     def _most_messages(self, checkpoint: TopicCheckpoint) -> int:
         """In one batch, by the size of those of the newest commit."""
