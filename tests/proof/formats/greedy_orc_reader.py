@@ -1,4 +1,4 @@
-"""The process that reads ORC, broken on purpose: a damaged file takes 600 MiB."""
+"""The process that reads ORC, broken on purpose: a damaged file may take as much as a large one, and takes 600 MiB."""
 
 from spark_job.formats.orc import reader_process
 from spark_job.formats.orc.reader_process import OrcFile
@@ -15,5 +15,6 @@ def _description(file: OrcFile) -> bytes:
 
 
 if __name__ == "__main__":
+    reader_process.MAX_BYTES = 0  # type: ignore[misc]
     OrcFile.description = _description  # type: ignore[method-assign]
     reader_process.main()
