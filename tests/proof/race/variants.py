@@ -46,6 +46,7 @@ def _compare_no_txns() -> None:
 
     def commit(self: AppendTransaction, *given: Any, **named: Any) -> int:
         self._table.update_incremental()
+        self._started_at = self.version  # else it is known that nobody has compared them
         return whole(self, *given, **named)
 
     for kind in (Transaction, AppendTransaction):
