@@ -92,8 +92,7 @@ def run(options: RunOptions) -> Result:
 
 
 def contenders(form: str) -> list[str]:
-    left_out = {DELTA_INGEST} if form != "json" or not is_installed() else set[str]()
-    return [contender for contender in CONTENDERS if contender not in left_out]
+    return [each for each in CONTENDERS if each != DELTA_INGEST or (form == "json" and is_installed())]
 
 
 def _goals(found: Measured) -> dict[str, Spread]:

@@ -20,7 +20,7 @@ from blizzard.kafka.positions import (
     with_offsets,
 )
 from blizzard.kafka.table_state import TopicState
-from blizzard.kafka.takeover import check_not_written_on, check_only_taker, check_still_taken_over, taken_over
+from blizzard.kafka.takeover import check_since, check_still_taken_over, taken_over
 from blizzard.ledger.receipt_chain import ReceiptChain
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.receipts import Receipt, Receipts
@@ -163,9 +163,7 @@ def _check_taken_over(
 ) -> None:
     check_still_taken_over(checkpoint, options, identity.source_id)
     if checkpoint.sequence >= 0 and options.app_id_to_take_over is not None:
-        txns = txns_of(store)
-        check_not_written_on(checkpoint, txns, options, identity.source_id)
-        check_only_taker(checkpoint, store, txns, options, identity.source_id)
+        check_since(checkpoint, store, txns_of(store), options, identity.source_id)
 
 
 def _of_partition(partition: Partition, checkpoint: TopicCheckpoint, end: int, lost: int) -> PartitionBacklog:

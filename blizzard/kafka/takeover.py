@@ -159,6 +159,15 @@ def check_only_taker(
             )
 
 
+def check_since(
+    checkpoint: TopicCheckpoint, store: ObjectStore, txns: Collection[Txn], options: KafkaOptions, source_id: str
+) -> None:
+    """What others have written since the source has taken over. `store`: the table's, with its Txns. Raises
+    RecoveryError."""
+    check_not_written_on(checkpoint, txns, options, source_id)
+    check_only_taker(checkpoint, store, txns, options, source_id)
+
+
 class TakeoverWatch:
     """Looks for what others have written since a source has taken over. `store`: the table's; `clock` gives Unix
     seconds."""
@@ -174,9 +183,7 @@ class TakeoverWatch:
         now_ts = self._clock()
         if self._options.app_id_to_take_over is None or now_ts < self._next_ts:
             return
-        txns = ask_txns()
-        check_not_written_on(checkpoint, txns, self._options, self._source_id)
-        check_only_taker(checkpoint, self._store, txns, self._options, self._source_id)
+        check_since(checkpoint, self._store, ask_txns(), self._options, self._source_id)
         self._next_ts = now_ts + LOOK_SECS
 
 

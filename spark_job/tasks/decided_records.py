@@ -12,6 +12,8 @@ from blizzard.state.dead_letters import DeadLetter, Stage
 from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.data_file import DataFile
 
+BY_RECORD = [("file", "ascending"), ("row", "ascending")]
+
 
 class DecidedRecords(Protocol):
     """Deferred records, each of which is either a row in one of `data_files` or refused."""
@@ -42,9 +44,8 @@ class RefusedByTasks:
     """Records that a task refused while it read them; `records` has the columns of `deferred_records_type`."""
 
     def __init__(self, records: pa.Table) -> None:
-        self._records = records.sort_by([("file", "ascending"), ("row", "ascending")])
-        counts = records["file"].value_counts().to_pylist()
-        self.refused = Counter({count["values"]: count["counts"] for count in counts})
+        self._records = records.sort_by(BY_RECORD)
+        self.refused = counted_by_file(records)
         self.misfits = UnknownFieldCounts()
         self.data_files: Sequence[DataFile] = ()
 
@@ -55,6 +56,10 @@ class RefusedByTasks:
 
     def release(self) -> None:
         """Nothing to free but memory."""
+
+
+def counted_by_file(records: pa.Table) -> Counter[str]:
+    return Counter({count["values"]: count["counts"] for count in records["file"].value_counts().to_pylist()})
 
 
 def dead_letters_of(parts: Iterable[DecidedRecords]) -> Iterator[DeadLetter]:
@@ -71,7 +76,7 @@ def refused_already(deferred: pa.Table, failed: Iterable[str]) -> pa.Table:
 def first_undecided(deferred: pa.Table) -> str:
     """As `record 3 of a.ndjson`. There must be one."""
     undecided = deferred.filter(pc.is_null(deferred["fault"])).select(["file", "row"])
-    at = pc.select_k_unstable(undecided, k=1, sort_keys=[("file", "ascending"), ("row", "ascending")])
+    at = pc.select_k_unstable(undecided, k=1, sort_keys=BY_RECORD)
     [first] = undecided.take(at).to_pylist()
     return f"record {first['row']} of {first['file']}"
 

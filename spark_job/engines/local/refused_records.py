@@ -15,7 +15,7 @@ from blizzard.errors import RetryableError, StorageBroken
 from blizzard.state.dead_letters import DeadLetter
 from blizzard.storage.base import ObjectStore
 from blizzard.storage.ranged_file import RangedFile
-from spark_job.tasks.decided_records import dead_letter_of, refused_already
+from spark_job.tasks.decided_records import BY_RECORD, counted_by_file, dead_letter_of, refused_already
 from spark_job.tasks.engine import Undecided
 from spark_job.tasks.unknown_fields import UnknownFieldCounts
 from spark_job.write.data_file import DataFile
@@ -25,7 +25,6 @@ RUN_BYTES = 64 << 20
 BATCH_BYTES = 1 << 20
 """Of each run in memory, while all of them are merged."""
 FOOTER_BYTES = 64 << 10
-ORDER = [("file", "ascending"), ("row", "ascending")]
 
 
 class RefusedOnDisk:
@@ -40,11 +39,9 @@ class RefusedOnDisk:
         self._files = ExitStack()
         try:
             for records in _runs(store, undecided):
-                self.refused.update(
-                    {one["values"]: one["counts"] for one in records["file"].value_counts().to_pylist()}
-                )
+                self.refused.update(counted_by_file(records))
                 with _on_disk():
-                    self._runs.append(self._files.enter_context(_written(records.sort_by(ORDER))))
+                    self._runs.append(self._files.enter_context(_written(records.sort_by(BY_RECORD))))
         except BaseException:
             self.release()
             raise
