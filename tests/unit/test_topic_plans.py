@@ -25,6 +25,7 @@ from spark_job.loop.read_batch import ReadBatch
 from spark_job.loop.topics.settings import TopicLoopSettings
 from spark_job.loop.topics.source import TopicSource
 from spark_job.ports.stopwatch import Stopwatch
+from spark_job.ports.table import Txn
 from tests.unit.strategies import STATE_PREFIX, memory_store
 
 IDENTITY = SourceIdentity("p", "s", STATE_PREFIX)
@@ -112,6 +113,11 @@ class FakeBrokers:
         self.offsets[number] = min(first + count, end), end
 
 
+class TableWithoutTxns:
+    def txns(self) -> list[Txn]:
+        return []
+
+
 def source_of(
     brokers: FakeBrokers,
     on_lost_offsets: str = "continue",
@@ -123,11 +129,12 @@ def source_of(
     named = {"topics": ["t"]} if pattern is None else {"topic_pattern": pattern}
     options = KafkaOptions.model_validate({"bootstrap_servers": "b:9092", **named, "on_lost_offsets": on_lost_offsets})
     nothing: Any = None
+    table: Any = TableWithoutTxns()
     return TopicSource(
         IDENTITY,
         TopicLoopSettings(options=options, limits=limits),
         brokers=brokers,
-        table=nothing,
+        table=table,
         reader=nothing,
         state=memory_store() if state is None else state,
         clock=lambda: 0.0,
