@@ -53,7 +53,7 @@ class ReadSettings:
     @property
     def held_bytes(self) -> int:
         """Memory for the decompressed blocks of one file that is not read to its end yet."""
-        return self.memory_bytes // 4
+        return self.memory_bytes * 3 // 16
 
     @property
     def buffer_bytes(self) -> int:

@@ -118,6 +118,8 @@ class DataFileWriter:
             buffered.add(cast_to_schema(rows, self._file_schema))
             if buffered.bytes >= self._row_group_bytes:
                 self._flush(values)
+                # Its allocator keeps what it frees, and would take as much again for the next row group.
+                pa.default_memory_pool().release_unused()
         self._flush_beyond_share()
 
     def close(self) -> list[DataFile]:

@@ -184,6 +184,25 @@ def test_a_type_that_no_column_can_hold_refuses_the_file(kind: Any, reason: str)
     assert read_file("avro", "id INT", stored).rows == {}
 
 
+@pytest.mark.parametrize(
+    ("digits", "reason"),
+    [
+        (b'"precision": 1 , "scale": 2', "v: its decimal has a scale of 2; expected 0 to its precision of 1"),
+        (b'"precision": 10, "scale":-2', "v: its decimal has a scale of -2; expected 0 to its precision of 10"),
+        (b'"precision": 99, "scale": 2', "v: its decimal has no precision of 1 to 38"),
+    ],
+)
+def test_a_decimal_that_there_is_not_refuses_the_file(digits: bytes, reason: str) -> None:
+    good = b'"precision": 10, "scale": 2'
+    stored = avro({"v": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}, "id": "int"}, [])
+    damaged = stored.replace(good, digits)
+    assert (damaged.count(digits), len(damaged)) == (1, len(stored))
+    with pytest.raises(FileFault) as fault:
+        read_file("avro", "id INT, v DECIMAL(10, 2)", damaged)
+    assert reason in fault.value.reason
+    assert read_file("avro", "id INT", damaged).rows == {}
+
+
 NULLS = {"type": "array", "items": {"type": "null"}}
 EMPTY = {"type": "record", "name": "e", "fields": []}
 

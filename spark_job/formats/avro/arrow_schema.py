@@ -204,9 +204,13 @@ class _Types:
 
 def _decimal(schema: Mapping[str, Any]) -> pa.DataType:
     try:
-        return pa.decimal128(schema["precision"], schema.get("scale", 0))
+        precision, scale = schema["precision"], schema.get("scale", 0)
+        kind = pa.decimal128(precision, scale)
     except (KeyError, TypeError, ValueError) as error:
         raise Unsupported(f"its decimal has no precision of 1 to 38: {error}") from error
+    if not 0 <= scale <= precision:
+        raise Unsupported(f"its decimal has a scale of {scale}; expected 0 to its precision of {precision}")
+    return kind
 
 
 def _collect(schema: Any, space: str, names: dict[str, Any]) -> None:
