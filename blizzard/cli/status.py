@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from blizzard.cli.options import File
 from blizzard.cli.source_status import RunStatus, SourceStatus, source_status
@@ -17,6 +18,7 @@ from blizzard.config.model import Pipeline, Source
 from blizzard.dispatch.backlog_size import backlog_rules
 from blizzard.dispatch.run_records import Phase
 from blizzard.environment import variables
+from blizzard.log import one_line
 from blizzard.state.batch import BatchRules
 from blizzard.state.identity import SourceIdentity
 from blizzard.state.unknown_fields import UnknownFields
@@ -78,7 +80,7 @@ def _rules(source: Source) -> BatchRules:
 def _print(status: SourceStatus | TopicStatus) -> None:
     table = Table(title=status.source, title_justify="left", title_style="bold", show_header=False, box=None)
     for name, value in facts_of(status) if isinstance(status, SourceStatus) else topic_facts(status):
-        table.add_row(name, value)
+        table.add_row(name, Text(one_line(value)))
     Console(highlight=False).print(table)
 
 

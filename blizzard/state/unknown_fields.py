@@ -44,7 +44,7 @@ class UnknownField(NamedTuple):
         )
 
     def __str__(self) -> str:
-        text = f"{self.name} (records: {self.records:,}, first in {self.file})"
+        text = f"{self.name or '``'} (records: {self.records:,}, first in {self.file})"
         if self.near is None:
             return text
         column = next(iter(names_in(self.near)), self.near)

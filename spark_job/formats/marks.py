@@ -70,7 +70,9 @@ def likeness(data: bytes, formats: Collection[str], compression: str) -> str | N
     if (what := foreign(data)) is not None:
         return f"it begins like {what}"
     packed = next((name for mark, name in COMPRESSED.items() if data.startswith(mark)), None)
-    if packed is not None and packed != compression:
+    if packed == compression:
+        return None
+    if packed is not None:
         return f"it begins like a {packed} file: {_named(_EXTENSIONS[packed], packed)}"
     other = next((name for mark, name in READ.items() if data.startswith(mark)), None)
     if other is not None and other not in formats:

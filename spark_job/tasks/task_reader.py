@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 REMOTE_THREADS = 128
 """Requests of a task at once: at 30 ms each, more files a second than a core can parse."""
 MAX_PARSERS = 4
+_CHANGED = "it changed while in progress"
 
 
 class TaskReader:
@@ -281,6 +282,8 @@ class FileProgress:
     def outcome(
         self, stage: Stage | None = None, error: str | None = None, failure_kind: FailureKind | None = None
     ) -> Outcome:
+        if error is not None and failure_kind is None:
+            error += _committed_before(self.task_file, error)
         return Outcome(
             path=self.task_file.path,
             etag=self.info.etag,
@@ -294,11 +297,18 @@ class FileProgress:
         )
 
 
+def _committed_before(file: TaskFile, error: str) -> str:
+    """What a reason has to add if earlier slices of the file are in the table."""
+    if not file.skip_records or error.startswith(_CHANGED):
+        return ""
+    return f"; its first {file.skip_records:,} records were committed before, and their rows stay"
+
+
 def _changed(file: TaskFile, etag: str) -> str:
     if not file.skip_records:
         return f"it changed: expected the content with etag {file.expected_etag}, found {etag}"
     return (
-        f"it changed while in progress: {file.skip_records} records of etag {file.expected_etag} are committed, and it "
+        f"{_CHANGED}: {file.skip_records} records of etag {file.expected_etag} are committed, and it "
         f"now has etag {etag}. The rest of the old content was not ingested. The new content is handled as an "
         "overwritten or late file once an event or the late sweep reports it."
     )

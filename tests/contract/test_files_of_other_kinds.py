@@ -1,5 +1,6 @@
 """Files of another kind than their source says: each is a dead letter whose reason a person understands."""
 
+import bz2
 import gzip
 import io
 import json
@@ -115,6 +116,7 @@ def test_a_name_that_promises_a_compression() -> None:
             "e.gz": FILES["packed"][0][:-9],
             "f.zip": FILES["image"][0],
             "g.zip": FILES["archive"][0][:-9],
+            "h.bz2": bz2.compress(RECORDS.encode())[:-9],  # the mark of bzip2 is letters and digits
         },
     )
     ends = {
@@ -126,6 +128,7 @@ def test_a_name_that_promises_a_compression() -> None:
         "e.gz": "truncated gzip: it ends before its end mark, or other bytes follow it",
         "f.zip": "; it begins like a PNG image",
         "g.zip": "not a valid zip: File is not a zip file",
+        "h.bz2": "truncated bzip2: it ends before its end mark",
     }
     assert reasons.keys() == ends.keys()
     assert {name: reason for name, reason in reasons.items() if not reason.endswith(ends[name])} == {}

@@ -238,6 +238,7 @@ def test_a_quote_that_closes_in_another_record_is_no_silent_row() -> None:
     [
         (b"", {}, "it is empty; expected a header with the names of the columns"),
         (b"\x89PNG\r\n", {}, "not utf-8: at byte 0: invalid start byte"),
+        (b"id,n\r1,a\r", {}, "divided into names: a carriage return outside quotes; expected line ends"),
         (b"<html>\n<body>", {}, "it has none of the schema's columns; it has <html>"),
         (b"id,n,id\n1,a,2", {}, "it has the column 'id' twice"),
         (

@@ -104,7 +104,8 @@ def test_records_may_be_inside_an_object(chunk_bytes: int) -> None:
         (b'{"d":{"items":[]}', "expected a comma between two members, found the end of the file"),
         (b'{"d":{"items":[],}}', "expected the name of a member after a comma, found '}'"),
         (b'{"d":{"items":[]},}', "expected the name of a member after a comma, found '}'"),
-        (b'{"d":{"items":[]}} x', "after its end"),
+        (b'{"d":{"items":[]}} x', "not JSON: found 'x' after its end"),
+        (b"<html>", "not JSON: expected an object, found '<html>'"),
         (b'{"x":nonsense,"d":{"items":[]}}', "expected a value, found 'nonsense'"),
         (b'{"x":{,},"d":{"items":[]}}', "expected the name of a member, found ','"),
         (b'{"x":[1 2],"d":{"items":[]}}', "expected a comma between two values, found '2'"),
@@ -121,6 +122,15 @@ def test_a_file_without_records_at_their_place_is_refused(stored: bytes, reason:
     with pytest.raises(FileFault) as fault:
         read(stored, records="d.items", chunk_bytes=chunk_bytes)
     assert reason in fault.value.reason
+
+
+@pytest.mark.parametrize(
+    "stored", ['{"error":"busy"}', "[]", '{"d":1}', '{"d":{"items":{}}}', '{"d":{"items":[]},"d":1}']
+)
+def test_a_file_of_json_without_records_at_their_place_is_not_called_no_json(stored: str) -> None:
+    with pytest.raises(FileFault) as fault:
+        read(stored.encode(), records="d.items")
+    assert "not JSON" not in fault.value.reason
 
 
 def test_a_member_that_is_skipped_may_be_nested_deeply() -> None:

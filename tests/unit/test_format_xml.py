@@ -164,6 +164,15 @@ LAUGHS = '<!DOCTYPE all [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;
         ("<error>Not found</error>", "it has no element one, which `row_tag` names; its outermost element is error"),
         (SECRET, "it declares the entity e; entities are not expanded"),
         ('<!DOCTYPE all SYSTEM "x.dtd"><all><one><v>&foo;</v></one></all>', "it refers to the entity &foo;"),
+        (
+            '<!DOCTYPE all SYSTEM "x.dtd"><all><one w="p&foo;q"/></all>',
+            "it refers to the entity &foo;; entities are not",
+        ),
+        ('<!DOCTYPE all SYSTEM "x.dtd"><all><one/>&foo;<one/></all>', "it refers to the entity &foo;"),
+        ('<!DOCTYPE all SYSTEM "x.dtd"><all><one/>&foo;</all>', "it refers to the entity &foo;"),
+        ('<!DOCTYPE all SYSTEM "x.dtd"><all w="&foo;"/>', "it refers to the entity &foo;"),
+        ("<all><one><v>&nbsp;</v></one></all>", "after 0 records: Entity 'nbsp' not defined, line 1, column "),
+        ("<all><one/><one w='&nbsp;'/></all>", "after 1 records: Entity 'nbsp' not defined, line 1, column "),
         (LAUGHS, "it declares the entity a; entities are not expanded"),
         (
             "<all><one><v>" + "x" * 300_000 + "</v></one></all>",

@@ -97,6 +97,7 @@ def test_a_file_that_changed_while_in_progress_is_refused() -> None:
     found = read(store, [TaskFile("a", 9, skip_records=4, slice_bytes=100, expected_etag="another")])
     assert found.records == []
     assert "it changed while in progress: 4 records of etag another are committed" in str(found.outcome.error)
+    assert "stay" not in str(found.outcome.error)
 
 
 def test_the_outcome_of_a_file_that_changed_in_progress_has_its_old_etag() -> None:
@@ -109,7 +110,11 @@ def test_the_outcome_of_a_file_that_changed_in_progress_has_its_old_etag() -> No
 def test_the_outcome_of_a_file_deleted_in_progress_has_its_old_etag() -> None:
     """The table has rows of it, so it is no new file if it comes back."""
     part = TaskFile("a", 9, skip_records=4, slice_bytes=100, expected_etag="another")
-    assert read(a_store(), [part]).outcome.etag == "another"
+    outcome = read(a_store(), [part]).outcome
+    assert outcome.etag == "another"
+    assert outcome.error == (
+        "gone: there is no such object; its first 4 records were committed before, and their rows stay"
+    )
 
 
 def test_an_unchanged_file_in_progress_is_continued() -> None:

@@ -93,6 +93,18 @@ def test_a_slice_of_text_continues_at_the_right_line() -> None:
 # --- Fetching ahead ---
 
 
+def test_a_reason_says_what_earlier_slices_have_committed() -> None:
+    slices = slices_of(
+        a_store(a=gzip.compress(b"x" * 1_000 + b"\n" + numbered(400_000), 0)[:-9]), 1_000_000, compression="gzip"
+    )
+    *before, last = slices
+    assert before
+    assert last.records == []
+    truncated = "truncated gzip: it ends before its end mark, or other bytes follow it"
+    count = before[-1].outcome.records_read
+    assert last.outcome.error == f"{truncated}; its first {count:,} records were committed before, and their rows stay"
+
+
 def test_fetching_ahead_does_not_change_the_records() -> None:
     bodies = {f"f{n:03d}": numbered(n) for n in range(300)}
     store = a_store(**bodies)

@@ -32,7 +32,7 @@ def divided(
     """The fields of the wanted columns. `broken`: records that are known to be wrong, with the reason."""
     text = text_of(records)
     taken: Sequence[int] = range(len(records))
-    reasons = {**(_lone_crs(records, dialect) if b"\r" in text else {}), **broken}
+    reasons = {**(lone_crs(records, dialect) if b"\r" in text else {}), **broken}
     if reasons:
         numbers = [number for number in taken if number not in reasons]
         text, taken = b"\n".join(records[number] for number in numbers), numbers
@@ -102,7 +102,7 @@ def _one_by_one(
     return Fields(pa.concat_tables(tables), rows, found)
 
 
-def _lone_crs(records: Sequence[bytes], dialect: Dialect) -> dict[int, str]:
+def lone_crs(records: Sequence[bytes], dialect: Dialect) -> dict[int, str]:
     """Arrow takes a carriage return for the end of a line."""
     suspects = [number for number, record in enumerate(records) if b"\r" in record]
     return {number: LONE_CR for number in suspects if b"\r" in dialect.quoted.sub(b"", records[number])}

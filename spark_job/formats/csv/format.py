@@ -19,7 +19,7 @@ from blizzard.infer.types import STRING
 from blizzard.state.dead_letters import Stage
 from spark_job.formats.converted_column import ConvertedColumn
 from spark_job.formats.csv.dialect import Dialect
-from spark_job.formats.csv.fields import Fields, divided
+from spark_job.formats.csv.fields import Fields, divided, lone_crs
 from spark_job.formats.csv.records import CsvBlock, RecordReader, Records
 from spark_job.formats.deferred import all_refused
 from spark_job.formats.header import check_header, named
@@ -92,7 +92,8 @@ class CsvFormat:
         try:
             return next(csv_reader(lines, delimiter=dialect.delimiter, **quoting))
         except (CsvError, StopIteration) as error:
-            raise FileFault(Stage.PARSE, f"its header cannot be divided into names: {error}") from error
+            why = lone_crs([record], dialect).get(0, error)
+            raise FileFault(Stage.PARSE, f"its header cannot be divided into names: {why}") from error
 
     def parse(self, blocks: Sequence[CsvBlock]) -> Parsed:
         parts = ParsedParts(self._records)

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
+from blizzard.state.dead_letters import Stage
 from spark_job.formats.json.tokens import is_scalar, refuse, value_of
-from spark_job.formats.protocol import Limits
+from spark_job.formats.protocol import FileFault, Limits
 
 _TOKEN = re.compile(rb'[ \t\r\n]*+(?:([{}\[\],:])|("(?:[^"\\]|\\.)*+")|([^\s{}\[\],:"]++))', re.DOTALL)
 _BLANKS = b" \t\r\n"
@@ -81,24 +83,25 @@ class MemberPath:
         for level in range(len(self._names), 0, -1):
             for member in self._open.pop():
                 if member == self._names[level - 1]:
-                    refuse(f"it has {'.'.join(self._names[:level])} twice")
+                    _refuse_json(f"it has {'.'.join(self._names[:level])} twice")
                 self._skip_value()
         if rest := self._tokens.next():
-            refuse(f"found {rest[:20]!r} after its end")
+            refuse(f"found {_shown(rest)} after its end")
 
     def _find(self, members: Iterator[str], name: str, level: int) -> None:
         for member in members:
             if member == name:
                 return
             self._skip_value()
-        refuse(f"it has no {'.'.join(self._names[:level])}, where `records` looks for the records")
+        _refuse_json(f"it has no {'.'.join(self._names[:level])}, where `records` looks for the records")
 
     def _expect(self, token: bytes, names: Sequence[str]) -> None:
         found = self._tokens.next()
         if found != token:
             wanted = "an array of records" if token == b"[" else "an object"
             at = f" at {'.'.join(names)}" if names else ""
-            refuse(f"expected {wanted}{at}, found {_shown(found)}")
+            is_json = found in (b"{", b"[") or is_scalar(found)
+            (_refuse_json if is_json else refuse)(f"expected {wanted}{at}, found {_shown(found)}")
 
     def _members(self) -> Iterator[str]:
         """The names of an object's members. Whoever takes one takes its value from the tokens, too."""
@@ -150,6 +153,11 @@ class MemberPath:
         if not token or not is_scalar(token):
             refuse(f"expected a value, found {_shown(token)}")
         return iter(())
+
+
+def _refuse_json(why: str) -> NoReturn:
+    """Of a file that may well be JSON, but has no records at their place."""
+    raise FileFault(Stage.PARSE, why)
 
 
 def _text(token: bytes) -> str:

@@ -10,6 +10,8 @@ from spark_job.formats.protocol import FileFault, Limits, Readable
 _OF_LIMITS = "XML_PARSE_HUGE"
 """In what the parser says of a file that is above one of its own limits, which are not lifted: deeper elements would
 be too deep for Python."""
+_UNDECLARED = etree.ErrorTypes.WAR_UNDECLARED_ENTITY
+"""`Entity 'name' not defined`, of a file with a DTD elsewhere."""
 
 
 class RowReader:
@@ -49,13 +51,15 @@ class RowReader:
                         has_doctype = _has_doctype(row)
                 elif element is row:
                     if has_doctype:
-                        _refuse_references(row)
+                        _refuse_references(row, events.error_log)
                     yield etree.tostring(row, encoding="utf-8", with_tail=False, xml_declaration=False)
                     _forget(row)
                     row, count = None, count + 1
                     self._stream.begin_record()
         except etree.XMLSyntaxError as error:
-            raise FileFault(Stage.PARSE, _why_not_parsed(error, count)) from error
+            raise FileFault(Stage.PARSE, _why_not_parsed(error, events.error_log, count)) from error
+        if events.root is not None:
+            _refuse_references(events.root, events.error_log)
         if not count:
             self._check_without_rows(events.root)
 
@@ -69,15 +73,17 @@ class RowReader:
             raise FileFault(Stage.PARSE, f"it has no element {self._row_tag}, which `row_tag` names; {found}")
 
 
-def _why_not_parsed(error: etree.XMLSyntaxError, records: int) -> str:
-    """`records`: before it."""
+def _why_not_parsed(error: etree.XMLSyntaxError, log: "etree._ListErrorLog", records: int) -> str:
+    """`records`: before it. The log is asked for what the error calls a file without elements."""
     if _OF_LIMITS in str(error):
         line, column = error.position
         return (
             f"limit of the XML parser, after {records} records: found a text or an attribute of more than 10,000,000 "
             f"bytes, or more than 255 levels of elements, at line {line}, column {column}"
         )
-    return f"not well-formed XML, after {records} records: {error}"
+    last = log.last_error if error.position == (0, 0) else None
+    why = str(error) if last is None else f"{last.message}, line {last.line}, column {last.column}"
+    return f"not well-formed XML, after {records} records: {why}"
 
 
 def elements_of(records: bytes) -> "etree._Element":
@@ -128,10 +134,13 @@ def _has_doctype(element: "etree._Element") -> bool:
     return bool(info.doctype)
 
 
-def _refuse_references(row: "etree._Element") -> None:
-    """To entities that a DTD elsewhere declares: it is not loaded."""
-    for entity in row.iter(etree.Entity):
-        raise FileFault(Stage.PARSE, f"it refers to the entity {entity.text}; entities are not expanded")
+def _refuse_references(row: "etree._Element", log: "etree._ListErrorLog") -> None:
+    """To entities that a DTD elsewhere declares: it is not loaded. In an attribute, and between records that are
+    forgotten, only the log still has them."""
+    found = [str(entity.text) for entity in row.iter(etree.Entity)]
+    found += ["&" + entry.message.split("'")[1] + ";" for entry in log if entry.type == _UNDECLARED]
+    if found:
+        raise FileFault(Stage.PARSE, f"it refers to the entity {found[0]}; entities are not expanded")
 
 
 def _forget(row: "etree._Element") -> None:
