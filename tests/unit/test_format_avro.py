@@ -144,16 +144,6 @@ def test_a_field_whose_name_is_no_text_refuses_the_file(name: bytes) -> None:
         read_file("avro", "v STRING", stored.replace(known, name.ljust(len(known))))
 
 
-def test_a_column_is_found_by_an_alias() -> None:
-    fields = [
-        {"name": "new", "type": "int", "aliases": ["old", "older"]},
-        {"name": "x", "type": "int", "aliases": ["new"]},
-    ]
-    stored = avro(fields, [{"new": 1, "x": 2}])
-    assert read_file("avro", "older INT", stored).values == [{"older": 1}]
-    assert read_file("avro", "new INT, x INT", stored).values == [{"new": 1, "x": 2}]
-
-
 def test_a_record_that_does_not_fit_keeps_its_number() -> None:
     stored = avro(
         {"id": ["null", "int"], "s": "bytes"}, [{"id": 1, "s": b"a"}, {"id": None, "s": b"b"}, {"id": 3, "s": b"\xff"}]

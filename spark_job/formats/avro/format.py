@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StringType
 
 from blizzard.state.dead_letters import Stage
+from spark_job.formats.avro.aliases import renamed
 from spark_job.formats.avro.arrow_schema import AvroField, Unsupported, fields_of
 from spark_job.formats.avro.container import Container, EncodedBlock, Header
 from spark_job.formats.avro.records import ERRORS, RecordDecoder
@@ -25,7 +26,8 @@ MAX_RECORDS = 10_000_000
 
 
 class AvroFormat(ColumnFormat):
-    """A column of the schema is found by the name of a field of the file's records, or else by one of its aliases."""
+    """A column of the schema, and a field inside of one, is found by the name of a field of the file's records, or else
+    by one of its aliases."""
 
     _last: tuple[tuple[bytes, Earliest], RecordDecoder, FileColumns] | None = None
     """Of the last file. Replaced as a whole, since threads share it."""
@@ -56,6 +58,8 @@ class AvroFormat(ColumnFormat):
     def opened(self, schema: Any, earliest: Earliest = ANY) -> tuple[RecordDecoder, FileColumns]:
         """`schema`: by which records were written, as JSON values. Raises FileFault if they cannot be read."""
         try:
+            found = _by_column(fields_of(schema), self._schema.names)
+            schema = renamed(schema, found, self._schema, str.lower if self._rules.ignores_case else str)
             found = _by_column(fields_of(schema), self._schema.names)
             kinds, texts = self._kinds(found)
             named = pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found])
