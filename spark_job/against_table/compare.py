@@ -41,7 +41,7 @@ from spark_job.table.evolution import RESERVED
 from spark_job.table.file_layout import NO_TABLE, TableDescription, why_spark_must_write
 from spark_job.table.preparation import WAYS_OUT, TablePreparation, path_columns, record_columns
 from spark_job.table.row_rules import row_rules
-from spark_job.table.safety_checks import check_txns_are_kept
+from spark_job.table.safety_checks import check_txns_are_kept, why_no_replacing
 from spark_job.table.schema import NTZ, columns_of, gets_ntz
 from spark_job.table.table_source import TableSource
 from spark_job.topic_wiring import topic_parts, topic_table
@@ -102,7 +102,10 @@ def _compared(
     found.notes += checks_of_left_out(description, columns)
     _add_rules(found, pipeline, _after(description, [*changes.added, *unknown]), columns, wanted)
     found.notes += stays(store, description, columns, wanted)
-    _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster, store=store)
+    refusal = why_no_replacing(description.properties, found.table_uri)
+    _add_rows_of_before(
+        found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster, store=store, refusal=refusal
+    )
     return found
 
 
@@ -116,8 +119,10 @@ def _add_rows_of_before(
     s3: S3Settings,
     cluster: Cluster | None,
     store: ObjectStore,
+    refusal: str | None,
 ) -> None:
-    """What the run makes of what the table has of the same files or topics. `store`: of the table."""
+    """What the run makes of what the table has of the same files or topics. `store`: of the table; `refusal`: why it
+    lets no rows be replaced."""
     txns = {txn.app_id for txn in txns_of(store)}
     is_new = f"{APP_ID_PREFIX}{source.id}" not in txns
     if source.kafka is not None:
@@ -127,7 +132,7 @@ def _add_rows_of_before(
     elif is_new:
         begin(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
     else:
-        compare_files(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
+        compare_files(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema, refusal)
     found.notes += former_sources(pipeline, txns) if is_new else ()
 
 
