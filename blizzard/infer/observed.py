@@ -19,7 +19,7 @@ EXAMPLES = 3
 TRIED = 50
 """Values of a field that are looked at for examples: a constant has one, and writing each value as text takes time."""
 EXAMPLE_CHARS = 40
-_OBJECT, _ARRAY = Struct(()), Array(VOID)
+OBJECT, ARRAY = Struct(()), Array(VOID)
 """How objects and arrays are counted, whatever they hold."""
 
 
@@ -65,7 +65,7 @@ class FieldSeen:
 
 
 def kind_name(kind: Type) -> str:
-    return "STRUCT" if kind == _OBJECT else "ARRAY" if kind == _ARRAY else type_ddl(kind, with_not_null=False)
+    return "STRUCT" if kind == OBJECT else "ARRAY" if kind == ARRAY else type_ddl(kind, with_not_null=False)
 
 
 def is_under(path: str, name: str) -> bool:
@@ -172,7 +172,7 @@ class Observed:
 
     def _are_values(self, names: Sequence[str], path: str) -> bool:
         """Whether the names of objects at this path are."""
-        objects = self.fields[path].kinds[_OBJECT] if path in self.fields else 0
+        objects = self.fields[path].kinds[OBJECT] if path in self.fields else 0
         if len(names) < MAP_NAMES or not objects:
             return False
         values = sum(self.fields[name].values for name in names if name in self.fields)
@@ -196,10 +196,10 @@ class Observed:
         if seen is None:
             seen = self.fields[path] = FieldSeen()
         if isinstance(value, dict):
-            seen.add(_OBJECT, value)
+            seen.add(OBJECT, value)
             self._see_members(value, path, text)
         elif isinstance(value, list):
-            seen.add(_ARRAY, value)
+            seen.add(ARRAY, value)
             for element in value:
                 self._see(element, f"{path}[]", text)
         elif value is not None:

@@ -172,14 +172,21 @@ def _fields(
 ) -> tuple[HistoryField, ...]:
     """With who has brought them. A field that is a part of a new column is also listed by itself."""
     brought = {one.path: one for one in record.change.fields} if record is not None else {}
-    paths = {one.path for one in found}
-    whole = [_field(one, brought.get(one.path), origin) for one in found]
-    return (*whole, *(_told(one) for one in brought.values() if one.path not in paths))
+    places = [one.path if one.path in brought else _around(one.path) for one in found]
+    whole = [_field(one, brought.get(place), origin) for one, place in zip(found, places, strict=True)]
+    return (*whole, *(_told(one) for one in brought.values() if one.path not in places))
+
+
+def _around(path: str) -> str:
+    """Of elements and values the array or map, of which a record says that it was widened."""
+    while path.endswith(("[]", "{}")):
+        path = path[:-2]
+    return path
 
 
 def _field(found: Difference, brought: FieldChange | None, origin: Origin | None) -> HistoryField:
     if brought is not None:
-        return replace(_told(brought), type=found.type, was=found.was)
+        return replace(_told(brought), path=found.path, type=found.type, was=found.was)
     plain = HistoryField(found.path, found.type, found.was, renamed_from=found.renamed_from)
     if origin is None:
         return plain

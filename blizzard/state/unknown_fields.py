@@ -50,7 +50,9 @@ class UnknownField(NamedTuple):
         column = next(iter(names_in(self.near)), self.near)
         is_inside = in_place(column) != self.near
         pair = f"{column}: {self.name}" if column == self.near else f"{json.dumps(column)}: {json.dumps(self.name)}"
-        fields = "" if is_inside else f", or fields: {{{pair}}}"
+        # Only a source that may add columns says the kind, and it may have added this one: `schema` need not have it.
+        added = "" if self.kind is None else f", with {column} in schema"
+        fields = "" if is_inside else f", or fields: {{{pair}}}{added}"
         return f"{text}: did you mean the column {self.near}? set keys: ignore_case{fields}"
 
 

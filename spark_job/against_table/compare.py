@@ -19,13 +19,16 @@ from blizzard.storage.base import ObjectStore
 from blizzard.storage.open import open_store
 from blizzard.storage.s3_connection import S3Settings
 from spark_job.against_table.comparison import Comparison
+from spark_job.against_table.derived import other_values
 from spark_job.against_table.files import begin, compare_files, former_sources
 from spark_job.against_table.left_out import checks_of_left_out
 from spark_job.against_table.stays import stays
 from spark_job.against_table.topics import begin_topics
 from spark_job.engines.local.engine import LocalEngine
+from spark_job.engines.local.open_table import OpenTables
 from spark_job.engines.local.table_options import table_options
 from spark_job.engines.needs_spark import NeedsSpark, writing_twice
+from spark_job.expressions.rules import RowRules
 from spark_job.table.columns import (
     MAPPING_PROPERTY,
     SOURCE_COLUMN,
@@ -41,7 +44,7 @@ from spark_job.table.evolution import RESERVED
 from spark_job.table.file_layout import NO_TABLE, TableDescription, why_spark_must_write
 from spark_job.table.preparation import WAYS_OUT, TablePreparation, path_columns, record_columns
 from spark_job.table.row_rules import row_rules
-from spark_job.table.safety_checks import check_txns_are_kept
+from spark_job.table.safety_checks import check_txns_are_kept, why_no_replacing
 from spark_job.table.schema import NTZ, columns_of, gets_ntz
 from spark_job.table.table_source import TableSource
 from spark_job.topic_wiring import topic_parts, topic_table
@@ -100,10 +103,19 @@ def _compared(
     if not (evolution.add or evolution.others_add):  # else files have brought columns
         found.notes += _left_out(changes)
     found.notes += checks_of_left_out(description, columns)
-    _add_rules(found, pipeline, _after(description, [*changes.added, *unknown]), columns, wanted)
+    rules = _add_rules(found, pipeline, _after(description, [*changes.added, *unknown]), columns, wanted)
     found.notes += stays(store, description, columns, wanted)
-    _add_rows_of_before(found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster, store=store)
+    found.notes += [] if changes.refused else _changed_expressions(wanted, rules, store, s3)
+    refusal = why_no_replacing(description.properties, found.table_uri)
+    _add_rows_of_before(
+        found, pipeline, source, schema, engine=engine, s3=s3, cluster=cluster, store=store, refusal=refusal
+    )
     return found
+
+
+def _changed_expressions(wanted: TableSource, rules: RowRules, store: ObjectStore, s3: S3Settings) -> Iterator[str]:
+    opened = OpenTables(partial(table_options, [wanted.table_uri], s3)).at(wanted.table_uri, store)
+    return other_values(opened, wanted.source_id, rules, wanted.derive)
 
 
 def _add_rows_of_before(
@@ -116,8 +128,10 @@ def _add_rows_of_before(
     s3: S3Settings,
     cluster: Cluster | None,
     store: ObjectStore,
+    refusal: str | None,
 ) -> None:
-    """What the run makes of what the table has of the same files or topics. `store`: of the table."""
+    """What the run makes of what the table has of the same files or topics. `store`: of the table; `refusal`: why it
+    lets no rows be replaced."""
     txns = {txn.app_id for txn in txns_of(store)}
     is_new = f"{APP_ID_PREFIX}{source.id}" not in txns
     if source.kafka is not None:
@@ -127,7 +141,7 @@ def _add_rows_of_before(
     elif is_new:
         begin(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
     else:
-        compare_files(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema)
+        compare_files(found, source_parts(pipeline, source, engine=engine, s3=s3, log=silent), schema, refusal)
     found.notes += former_sources(pipeline, txns) if is_new else ()
 
 
@@ -241,7 +255,7 @@ def _after(table: TableDescription, added: Sequence[StructField]) -> TableDescri
 
 def _add_rules(
     found: Comparison, pipeline: Pipeline, table: TableDescription, columns: Sequence[StructField], wanted: TableSource
-) -> None:
+) -> RowRules:
     present = {name: sql for name, sql in wanted.derive.items() if name in {column.name for column in columns}}
     rules = row_rules(table, columns, present)
     for check in rules.checks:
@@ -255,6 +269,7 @@ def _add_rules(
         found.refused.append(str(writing_twice(wanted.table_uri, reason)))
     if not has_spark and rules.need_spark:
         found.refused.append(str(NeedsSpark(f"evaluating {rules.first_for_spark}")))
+    return rules
 
 
 def _engine_notes(wanted: TableSource) -> Iterator[str]:

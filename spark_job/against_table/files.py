@@ -46,8 +46,12 @@ def former_sources(pipeline: Pipeline, txns: Collection[str]) -> Iterator[str]:
             yield f"source {source_id} wrote to the table and is not in the configuration"
 
 
-def compare_files(found: Comparison, parts: SourceParts, schema: str) -> None:
-    """Of the files of the newest rows, those that are not in the source's place as they were."""
+def compare_files(found: Comparison, parts: SourceParts, schema: str, refusal: str | None) -> None:
+    """Of the files of the newest rows, those that are not in the source's place as they were. `refusal`: why the table
+    lets no rows be replaced, if it does not."""
+    replaces = parts.source.on_overwrite == "replace"
+    if replaces and refusal is not None:
+        found.notes.append(f"a run that finds an overwritten file is refused: {refusal}")
     try:
         entries = _newest(file_table(parts, schema))
         now = [(one, parts.files.head(one.path)) for one in entries]
@@ -55,7 +59,10 @@ def compare_files(found: Comparison, parts: SourceParts, schema: str) -> None:
         found.notes.append(cannot_be_told("whether `uri` has moved", error))
         return
     found.notes += _moved(parts, entries, now)
-    if parts.source.on_overwrite == "replace" and any(info is not None and info.etag != one.etag for one, info in now):
+    if replaces and any(info is not None and info.etag != one.etag for one, info in now):
+        if refusal is not None:
+            found.refused.append(refusal)
+            return
         needed = NeedsSpark(f"{REPLACING} table {found.table_uri}")
         found.leaves_to_spark(needed, parts.pipeline.engine)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from blizzard.config.ddl import Type
+from blizzard.config.ddl import Array, Struct, Type
 from blizzard.config.field_places import in_place
 from blizzard.config.schema_limits import mapping_problems
 from blizzard.infer.ddl_text import ddl_of, type_ddl
@@ -26,6 +26,7 @@ from spark_job.infer.observe import Sample
 
 OF_TEXT = frozenset({"STRING", "DATE", "TIMESTAMP"})
 """Types of values that are text in JSON: a column of texts takes them as they are."""
+SPARK = "a run needs Spark, and so Java,"
 TIMES = frozenset({"DATE", "TIMESTAMP"})
 MARGIN = 7
 """Folders that stay open beyond the oldest one with a file: the first run may be some days away."""
@@ -111,7 +112,7 @@ def _source(dataset: Dataset, place: Place, names: set[str], now_ts: float) -> S
         spellings=spelled,
         fields={name: in_place(key) for name, key in found.keys.items()},
         left_out=[LeftOutField(one.path, one.why) for one in storable.left_out]
-        + [LeftOutField(name, f"no column can hold {kind}") for name, kind in sample.without.items()],
+        + [LeftOutField(name, f"no column can hold it: {kind}") for name, kind in sample.without.items()],
         partition_columns=columns,
         dated=_dated(paths, now_ts, notes),
         settle_delay_secs=delay.secs,
@@ -175,8 +176,21 @@ def _notes(dataset: Dataset, sample: Sample, incomplete: Sequence[str]) -> list[
     notes += [f"`{name}` is only in some folders, so it is no column" for name in incomplete]
     if {looked.reading.format for looked in dataset.groups} & {"ndjson", "json"}:
         mixed = [path for path, seen in sample.observed.fields.items() if seen.conflicts().keys() - OF_TEXT]
-        notes += [f"`{path}` has values of several types; a run needs Spark, and so Java, for them" for path in mixed]
+        notes += [f"`{path}` has values of several types; {SPARK} for them" for path in mixed]
+        empty_ones = _empty_objects(sample.observed.keys(), "")
+        notes += [f"`{path}` is an empty object in all records, and so STRING; {SPARK} for it" for path in empty_ones]
     return notes
+
+
+def _empty_objects(kind: Type, path: str) -> Iterator[str]:
+    match kind:
+        case Struct(columns):
+            if path and not columns:
+                yield path
+            for column in columns:
+                yield from _empty_objects(column.type, f"{path}.{column.name}" if path else column.name)
+        case Array(element):
+            yield from _empty_objects(element, f"{path}[]")
 
 
 def _pattern(dataset: Dataset) -> str:

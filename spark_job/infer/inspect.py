@@ -187,7 +187,7 @@ def _no_column(looked: Looked) -> str:
     if looked.reading.format in OWN_SCHEMA or found.schema.columns:
         return ""
     fields = [(one.path, one.why) for one in found.left_out]
-    fields += [(name, f"column `{name}` would have the type {kind}") for name, kind in sample.without.items()]
+    fields += [(name, f"no column can hold `{name}`: {kind}") for name, kind in sample.without.items()]
     faults = [f"cannot be read: {why}" for why in sample.faults.values()]
     return no_column(fields) if fields else next(iter(faults), "no record was seen in them")
 

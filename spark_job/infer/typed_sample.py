@@ -30,7 +30,8 @@ _MAX_BLOCK_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class TypedPart:
-    """What one file says. `without`: fields that no column can be for, with their types."""
+    """What one file says. `without`: fields that no column can be for, each with its type, or a sentence
+    about it."""
 
     schema: Struct
     rows: Sequence[Mapping[str, Any]]

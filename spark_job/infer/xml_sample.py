@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 
 from blizzard.config.ddl import Array, Column, Struct, Type
-from blizzard.infer.observed import FieldSeen, Observed
+from blizzard.infer.observed import ARRAY, OBJECT, FieldSeen, Observed
 from blizzard.infer.types import STRING, VOID, merge_all
 from spark_job.formats.protocol import FileFault, Limits
 from spark_job.formats.xml.elements import ATTRIBUTE_PREFIX, VALUE
@@ -20,9 +20,10 @@ _BLANKS = " \t\r\n"
 
 @dataclass(slots=True)
 class _Node:
-    """All elements of one name at one place. `together`: the most of them in one parent."""
+    """All elements of one name at one place. `parents`: those that have some; `together`: the most of them in one."""
 
     count: int = 0
+    parents: int = 0
     together: int = 0
     texts: list[str] = field(default_factory=list)
     members: "dict[str, _Node]" = field(default_factory=dict)
@@ -71,7 +72,7 @@ def _rows(head: Head, row_tag: str, *, ignore_namespace: bool) -> Iterator[bytes
 def _add(node: _Node, element: "etree._Element", *, ignore_namespace: bool) -> None:
     for name, value in element.items():
         attribute = node.members.setdefault(ATTRIBUTE_PREFIX + name.rpartition("}")[2], _Node())
-        attribute.count, attribute.together = attribute.count + 1, 1
+        attribute.count, attribute.parents, attribute.together = attribute.count + 1, attribute.parents + 1, 1
         attribute.texts.append(value.strip(_BLANKS))
     seen = Counter[str]()
     for child in element:
@@ -79,6 +80,7 @@ def _add(node: _Node, element: "etree._Element", *, ignore_namespace: bool) -> N
         seen[name] += 1
         inner = node.members.setdefault(name, _Node())
         inner.count, inner.together = inner.count + 1, max(inner.together, seen[name])
+        inner.parents += seen[name] == 1
         _add(inner, child, ignore_namespace=ignore_namespace)
     text = "".join([element.text or "", *(child.tail or "" for child in element)]).strip(_BLANKS)
     if text or not len(element):
@@ -91,11 +93,23 @@ def _type(node: _Node, path: str, kind_of: Callable[[str], Type], observed: Obse
     columns = []
     for name, member in node.members.items():
         place = f"{path}.{name}" if path else name
-        kind = _type(member, place, kind_of, observed)
-        columns.append(Column(name, Array(kind) if member.together > 1 else kind, nullable=member.count < node.count))
+        kind = _member_type(member, place, kind_of, observed)
+        columns.append(Column(name, kind, nullable=member.parents < node.count))
     if any(node.texts):
         columns.append(Column(VALUE, _text_type(node.texts, f"{path}.{VALUE}", kind_of, observed)))
     return Struct(tuple(columns))
+
+
+def _member_type(member: _Node, place: str, kind_of: Callable[[str], Type], observed: Observed) -> Type:
+    """Of an object or array it counts those that have one, as of JSON, and not the texts in it."""
+    if member.together > 1:
+        kind = Array(_type(member, f"{place}[]", kind_of, observed))
+        shown = observed.fields.get(f"{place}[]", FieldSeen()).examples
+        observed.fields[place] = FieldSeen(Counter({ARRAY: member.parents}), [*shown])
+        return kind
+    if member.members:
+        observed.fields[place] = FieldSeen(Counter({OBJECT: member.parents}))
+    return _type(member, place, kind_of, observed)
 
 
 def _text_type(texts: Sequence[str], path: str, kind_of: Callable[[str], Type], observed: Observed) -> Type:

@@ -134,10 +134,20 @@ def column_conflicts(
             yield f"column {field.name}: expected {expected}, found {found}"
     names = {field.name.lower() for field in columns}
     for field in table.schema.fields:
-        if not field.nullable and field.name.lower() not in names and not FILLED_BY_DELTA & {*field.metadata}:
-            yield f"column {field.name}: NOT NULL in the table, and the source does not have it"
+        if field.name.lower() not in names and not FILLED_BY_DELTA & {*field.metadata}:
+            for path in _required(field, field.name):
+                yield f"column {path}: NOT NULL in the table, and the source does not have it"
     if table.partition_by != tuple(partition_by):
         yield f"partition_by: expected {list(partition_by)}, found {list(table.partition_by)}"
+
+
+def _required(field: StructField, path: str) -> Iterator[str]:
+    """What is NOT NULL of a column: the column itself, or else fields in its structs. A null struct violates these."""
+    if not field.nullable:
+        yield path
+    elif isinstance(field.dataType, StructType):
+        for inner in field.dataType:
+            yield from _required(inner, f"{path}.{inner.name}")
 
 
 def missing_columns(table: TableDescription, columns: Sequence[StructField]) -> list[StructField]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from pyspark.sql.types import StructType
 
-from blizzard.errors import BucketMissing
+from blizzard.errors import BucketMissing, PermanentError
 from blizzard.ledger.entry import LedgerEntry
 from blizzard.log import Log, silent
 from blizzard.state.delta_log import Commit, DeltaLogTail
@@ -179,8 +179,11 @@ class DeltaSourceTable:
     def layout(self, *, staged: bool = False, members: bool = False) -> TableLayout:
         """How tasks write the rows of the next commit. `staged`: for `replace`. `members`: some are from zip files.
 
-        Sets `layout_reason` when the rows must be staged, for the engine to write them again.
+        Sets `layout_reason` when the rows must be staged, for the engine to write them again. Raises PermanentError if
+        the table allows no `replace`.
         """
+        if staged and self.preparation.why_no_replacing is not None:
+            raise PermanentError(f"{self.preparation.why_no_replacing}. Nothing was read.")
         if members and not self.preparation.members:
             self.preparation.members = True
             if staged:

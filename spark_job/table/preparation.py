@@ -26,7 +26,7 @@ from spark_job.table.engine import NewTable, TableEngine, Transaction
 from spark_job.table.evolution import RESERVED, AlreadyChanged, changed
 from spark_job.table.file_layout import DEFAULT_CHECKPOINT_INTERVAL, TableDescription
 from spark_job.table.row_rules import row_rules
-from spark_job.table.safety_checks import check_txns_are_kept
+from spark_job.table.safety_checks import check_txns_are_kept, why_no_replacing
 from spark_job.table.schema import columns_of, type_of
 from spark_job.table.table_source import TableSource
 
@@ -60,6 +60,8 @@ class TablePreparation:
         self.members = False
         """Whether `_source` of the next rows has the field `member`. True once the table has it; the caller sets it
         before the first rows from a zip file, and the next transaction adds it to the table."""
+        self.why_no_replacing: str | None = None
+        """Why the table, as of the last transaction, refuses to replace rows; None: it does not."""
         self.left_out: tuple[str, ...] = ()
         """Columns of the table that no source of the pipeline has any more, as of the last transaction."""
 
@@ -138,6 +140,7 @@ class TablePreparation:
         if self._change_table(table):
             return self.start_transaction(change=change)
         self.checkpoint_interval = table.checkpoint_interval
+        self.why_no_replacing = why_no_replacing(table.properties, self._uri)
         return transaction
 
     def _change_table(self, table: TableDescription) -> bool:

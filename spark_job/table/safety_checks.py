@@ -1,5 +1,5 @@
-"""Checks that end a run before it writes, since files would be ingested twice: a table that loses Txns, and a source
-that was renamed."""
+"""Checks that end a run before it writes: since files would be ingested twice, in a table that loses Txns or from a
+source that was renamed, or since the table refuses what is to be done."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,6 +10,7 @@ from spark_job.ports.table import SourceFile
 MAX_FILES_CHECKED = 100
 """The newest files of other sources; older ones may no longer be in the source."""
 
+APPEND_ONLY = "delta.appendOnly"
 
 HasFile = Callable[[str, str], bool]
 """Whether the source has this path with this etag now."""
@@ -25,6 +26,17 @@ def check_txns_are_kept(properties: Mapping[str, str], uri: str) -> None:
                 f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES ('{name}'), and "
                 "remove it from the session's defaults if it is set there."
             )
+
+
+def why_no_replacing(properties: Mapping[str, str], uri: str) -> str | None:
+    """Why the rows of overwritten files cannot be taken out of a table; None: they can."""
+    if not any(name.lower() == APPEND_ONLY.lower() and value.lower() == "true" for name, value in properties.items()):
+        return None
+    return (
+        f"table {uri} has {APPEND_ONLY} = true, so nothing can take the rows of an overwritten file out. Set "
+        "`on_overwrite: ignore` or `dead_letter`, or allow it: "
+        f"ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('{APPEND_ONLY}' = 'false')"
+    )
 
 
 def check_source_was_not_renamed(others: Sequence[SourceFile], source_id: str, has_file: HasFile) -> None:

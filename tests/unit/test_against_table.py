@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from blizzard.cli import main
+from blizzard.errors import PermanentError
 from spark_job.engines.needs_spark import NeedsSpark
 from tests.spark.engine_lake import EngineLake
 from tests.unit.table_lake import lake, set_properties, told
@@ -306,3 +307,26 @@ def test_of_a_file_that_was_overwritten_it_says_what_the_run_needs(
         with pytest.raises(NeedsSpark, match="replacing the rows of overwritten files"):
             lake.run(late=True)
         assert lake.logged("rows_written_twice") == []
+
+
+def test_in_a_table_that_allows_only_appends_no_rows_are_replaced(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With Spark, too: Delta refuses the commit, however often it is tried."""
+    begin(lake, table_properties={"delta.appendOnly": "true"})
+    lake.settings = {**lake.settings, "on_overwrite": "replace"}
+    refusal = "has delta.appendOnly = true, so nothing can take the rows of an overwritten file out"
+    code, table = told(lake, capsys)
+    assert (code, table["refused"]) == (0, [])
+    assert [note.partition(": table")[0] for note in table["notes"] if refusal in note] == [
+        "a run that finds an overwritten file is refused"
+    ]
+    lake.put("1.ndjson", {"id": "other", "n": 1})
+    code, table = told(lake, capsys)
+    assert (code, [refusal in text for text in table["refused"]]) == (1, [True])
+    with pytest.raises(PermanentError, match=f"{refusal}.*Nothing was read"):
+        lake.run(late=True)
+    assert (lake.ids(), lake.letters()) == (["a"], [])
+    lake.settings["on_overwrite"] = "ignore"
+    lake.run(late=True)
+    assert told(lake, capsys)[0] == 0

@@ -140,3 +140,27 @@ def test_columns_of_a_clustering_have_the_names_of_the_table(
     begin(lake)
     cluster(lake, "n", stored={"id": "col-1", "n": "col-2"})
     assert f"{STAYS.format('n')}TABLE … CLUSTER BY NONE" in told(lake, capsys)[1]["notes"]
+
+
+# -- derived columns
+
+
+def test_an_expression_that_was_changed_is_named_until_the_newest_rows_have_its_values(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.table_settings = {"partition_by": ["part"]}
+    derive = {"low": "lower(id)", "at": "_source.row", "part": "coalesce(id, 'none')", "when": "to_date(id)"}
+    lake.settings = {"schema": "id STRING, n INT", "derive": derive}
+    lake.put("1.ndjson", {"id": "2026-01-01", "n": 1}, {"id": "2026-01-02", "n": 2}, {"n": 3})
+    lake.run()
+    assert told(lake, capsys)[1]["notes"] == []
+    lake.settings["derive"] = {**derive, "low": "upper(id)", "at": "CAST(n AS BIGINT)", "more": "n"}
+    code, table = told(lake, capsys)
+    assert (code, table["changes"]) == (0, ["adds column more int; rows that are there have null"])
+    looked_at = "newest rows that were looked at have: rows that are there keep theirs, and new rows have those of"
+    changed = f"column at: CAST(n AS BIGINT) gives other values than 1 of the 1 {looked_at} this expression"
+    assert table["notes"] == [changed]
+    lake.put("2.ndjson", {"id": "2026-01-03", "n": 4})
+    lake.run()
+    assert told(lake, capsys)[1]["notes"] == []
+    assert [row["at"] for row in lake.rows()] == [0, 1, 2, 4]

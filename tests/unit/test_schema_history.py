@@ -12,10 +12,14 @@ from deltalake.schema import Field, PrimitiveType
 
 from blizzard.cli import main
 from blizzard.state.delta_log import commit_key
+from blizzard.state.identity import SourceIdentity
+from blizzard.state.schema_changes import ChangeRecords, FieldChange, SchemaChange
+from blizzard.state.schema_history import table_history
 from spark_job.loop.evolution import Evolution
 from tests.spark.engine_lake import EngineLake
 from tests.spark.lake import no_spark, run
 from tests.unit.growing_lake import ADD, Killed, die
+from tests.unit.strategies import memory_store
 from tests.unit.table_lake import change_metadata
 
 
@@ -200,3 +204,32 @@ def test_a_column_that_somebody_renames_is_one_change(
     assert main(["schema-history", str(lake.write_config())]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "address -> place struct<city:string> another writer: other" in shown
+
+
+def test_a_widened_array_or_map_is_one_change_that_its_file_has_brought() -> None:
+    """The log has the types of elements and values, a record those of the whole columns."""
+    store, source = memory_store(), SourceIdentity("events", "landing", "_blizzard/events.landing")
+    for version, kind in enumerate(("integer", "long")):
+        array = {"type": "array", "elementType": kind, "containsNull": True}
+        values = {"type": "map", "keyType": "string", "valueType": array, "valueContainsNull": True}
+        columns = {"items": array, "tags": values, "n": kind}
+        fields = [{"name": name, "type": found, "nullable": True, "metadata": {}} for name, found in columns.items()]
+        schema = json.dumps({"type": "struct", "fields": fields})
+        txn = {"appId": source.app_id, "version": version, "lastUpdated": 0}
+        actions = [{"commitInfo": {"timestamp": version}}, {"metaData": {"schemaString": schema}}, {"txn": txn}]
+        store.put(commit_key(version), "\n".join(map(json.dumps, actions)).encode())
+    widened = [
+        FieldChange("items", "array<bigint>", "array<int>", 2, "b.ndjson", 3),
+        FieldChange("tags", "map<string,array<bigint>>", "map<string,array<int>>", 1, "c.ndjson", 0),
+    ]
+    records = ChangeRecords(store, source.state_prefix, source.source_id)
+    change = SchemaChange(tuple(widened))
+    name = records.put(change, sequence=1, attempt="a", after_version=0, previous=None, now_ts=1.0).name
+    records.confirm(name, lambda _: 1)
+    entry = table_history(store, [source])[-1]
+    assert entry.fields is not None
+    assert [(str(field), field.file, field.origin) for field in entry.fields] == [
+        ("items[]: int -> bigint", "b.ndjson", "files"),
+        ("tags{}[]: int -> bigint", "c.ndjson", "files"),
+        ("n: int -> bigint", None, "configuration"),
+    ]

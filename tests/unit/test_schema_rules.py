@@ -268,3 +268,5 @@ def test_the_sentence_about_a_near_miss_says_what_to_set() -> None:
     assert str(dotted).endswith('set keys: ignore_case, or fields: {"x.y": "`X.Y`"}')
     inside = UnknownField("`x.y`.Z", 2, "f", 0, near="`x.y`.z")
     assert str(inside).endswith("did you mean the column `x.y`.z? set keys: ignore_case")
+    may_be_added = UnknownField("userid", 2, "f", 0, near="userId", kind="BIGINT")
+    assert str(may_be_added).endswith("or fields: {userId: userid}, with userId in schema")

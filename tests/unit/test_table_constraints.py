@@ -15,7 +15,7 @@ from spark_job.table.file_layout import TableDescription
 from spark_job.table.row_rules import row_rules
 from spark_job.table.schema import columns_of
 from tests.spark.engine_lake import EngineLake
-from tests.unit.table_lake import change_metadata, lake, newest, reasons, set_properties
+from tests.unit.table_lake import change_metadata, lake, newest, reasons, set_properties, told
 
 __all__ = ["lake"]
 
@@ -83,6 +83,26 @@ def test_a_column_that_the_table_requires_and_no_record_can_have_is_refused_befo
     lake.settings = {"schema": "id STRING NOT NULL"}
     lake.put("2.ndjson", {"id": "b", "n": 1})
     with pytest.raises(PermanentError, match="column n: NOT NULL in the table, and the source does not have it"):
+        lake.run()
+    assert lake.letters() == []
+
+
+def test_a_field_that_the_table_requires_in_a_struct_that_no_record_can_have_is_refused_too(
+    lake: EngineLake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A null struct violates NOT NULL of its fields: every record would become a dead letter."""
+    lake.settings = {"schema": "id STRING, s STRUCT<t: STRUCT<a: INT, b: INT>>"}
+    lake.put("1.ndjson", {"id": "a", "s": {"t": {"a": 1}}})
+    lake.run()
+    required = {"name": "a", "type": "integer", "nullable": False, "metadata": {}}
+    inner = {"type": "struct", "fields": [required, {**required, "name": "b", "nullable": True}]}
+    middle = {"type": "struct", "fields": [{"name": "t", "type": inner, "nullable": True, "metadata": {}}]}
+    change_metadata(lake, s={"type": middle})
+    lake.settings = {"schema": "id STRING"}
+    lake.put("2.ndjson", {"id": "b"})
+    refused = "column s.t.a: NOT NULL in the table, and the source does not have it"
+    assert told(lake, capsys)[1]["refused"] == [refused]
+    with pytest.raises(PermanentError, match=refused):
         lake.run()
     assert lake.letters() == []
 
