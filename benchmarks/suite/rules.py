@@ -29,20 +29,23 @@ DERIVED = {
     "origin": "'landing'",
 }
 DAY_AND_HOUR = {name: DERIVED[name] for name in ("day", "hour")}
+ALONE = {f"{name} alone": {name: DERIVED[name]} for name in DERIVED if name not in DAY_AND_HOUR}
 CONSTRAINTS = {"positive": "n >= 0", "known": "value IS NOT NULL OR payload IS NOT NULL", "named": "length(id) > 0"}
 CHANGING = {"new_fields": "add", "misfits": "widen", "keys": "ignore_case"}
 WAYS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     PLAIN: ({}, {}),
     "time": ({"derive": DAY_AND_HOUR}, {}),
+    **{name: ({"derive": derived}, {}) for name, derived in ALONE.items()},
     "derive": ({"derive": DERIVED}, {}),
     "constraints": ({}, {"constraints": CONSTRAINTS}),
     "changes": (CHANGING, {}),
     ALL: ({"derive": DERIVED, **CHANGING}, {"constraints": CONSTRAINTS}),
 }
-"""By goal: further fields of the source, and of the pipeline."""
+"""By measurement: further fields of the source, and of the pipeline."""
 TITLES = {
     PLAIN: "neither",
     "time": "`derive`, date and hour of a time",
+    **{name: f"`derive`, `{expression}`" for name, derived in ALONE.items() for expression in derived.values()},
     "derive": f"`derive`, {len(DERIVED)} columns, five of them texts",
     "constraints": f"`constraints`, {len(CONSTRAINTS)} of them",
     "changes": ", ".join(f"`{name}: {value}`" for name, value in CHANGING.items()),
@@ -91,7 +94,8 @@ def expect_columns(work: Work, number: int) -> None:
 
 def measured(series: Mapping[str, ContenderRuns]) -> dict[str, Spread]:
     """Measurements by goal: time relative to the job without."""
-    return {name: ratio(one.warm(), series[PLAIN].warm()) for name, one in series.items() if name != PLAIN}
+    found = {name: ratio(one.warm(), series[PLAIN].warm()) for name, one in series.items() if name != PLAIN}
+    return {**found, "alone": max((found[name] for name in ALONE), key=lambda spread: spread.median)}
 
 
 def _rows(series: Mapping[str, ContenderRuns]) -> Iterator[tuple[str, ...]]:

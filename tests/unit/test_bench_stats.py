@@ -146,6 +146,7 @@ OF_LATER_BENCHMARKS = {
     },
     "rules": {
         "time": "at most 1.15",
+        "alone": "at most 1.15",
         "derive": "at most 1.15",
         "constraints": "at most 1.15",
         "changes": "at most 1.15",
