@@ -59,8 +59,9 @@ class AvroFormat(ColumnFormat):
         """`schema`: by which records were written, as JSON values. Raises FileFault if they cannot be read."""
         try:
             found = _by_column(fields_of(schema), self._schema.names)
-            schema = renamed(schema, found, self._schema, str.lower if self._rules.ignores_case else str)
-            found = _by_column(fields_of(schema), self._schema.names)
+            as_wanted = renamed(schema, found, self._schema, str.lower if self._rules.ignores_case else str)
+            if as_wanted is not schema:
+                schema, found = as_wanted, _by_column(fields_of(as_wanted), self._schema.names)
             kinds, texts = self._kinds(found)
             named = pa.schema([pa.field(name, kinds.get(name, pa.null())) for name in found])
             columns = self.columns_of(named, earliest)
